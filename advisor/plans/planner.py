@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.optimizer.assignment_cost import homes
 from advisor.plans.rules.cooldowns import cools_down, in_plan, refused
-from advisor.plans.rules.disruption_budgets import shares_budget
-from advisor.plans.rules.evictable import Roster
+from advisor.plans.rules.disruption_budgets import budget_uses, shares_budget, takes_budget
+from advisor.plans.rules.evictable import Roster, below_minimum
 from advisor.plans.rules.move_limit import steps_left
 from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.plan_record import FORMAT, Identity, Plan, Step, named
@@ -196,15 +196,27 @@ class _Found:
     def _refused(self, step: Step) -> str:
         if any(other.who.container == step.who.container for other in self.steps):
             return "another step is already proposed for it"
-        return refused(step, self.of.roster.left_alone, self.of.past, self.rules, self.scene.now_us)
+        past, now_us, roster = self.of.past, self.scene.now_us, self.of.roster
+        if step.kind in MOVES and (gang := roster.gangs.get(step.who.container)) and self._is_bare(gang):
+            return below_minimum(gang)
+        allowed = roster.allowed.get(step.who.container, 1)
+        return refused(step, roster.left_alone, past, self.rules, now_us, allowed=allowed)
+
+    def _is_bare(self, gang: str) -> bool:
+        """Whether a gang would fall below its minimum by one more move than those of this plan and of earlier ones."""
+        roster, now_us = self.of.roster, self.scene.now_us
+        steps = [*self.steps, *(one.step for one in self.of.past if takes_budget(one, now_us))]
+        moving = {step.who.container for step in steps if step.kind in MOVES}
+        return sum(roster.gangs.get(uid) == gang for uid in moving) >= roster.spare.get(gang, 0)
 
     def _step(self, one: Diagnosis, remedy: Remedy) -> Step:
         return self._made(remedy, one.node, self._victims(one, remedy), one.reason)
 
     def _made(self, remedy: Remedy, source: str, victims: tuple[str, ...], verdict: str) -> Step:
         who = self.of.roster.identity[remedy.container]
-        turn = 1
-        while remedy.kind in MOVES and shares_budget(who, self._moving_in(turn)):
+        turn, used = 1, budget_uses(who, self.of.past, self.scene.now_us)
+        at_once = max(self.of.roster.allowed.get(who.container, 1) - used, 1)
+        while remedy.kind in MOVES and shares_budget(who, self._moving_in(turn), at_once):
             turn += 1
         return Step(
             number=len(self.steps) + 1,

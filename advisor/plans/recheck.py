@@ -79,7 +79,8 @@ def _refused(step: Step, scene: Scene) -> str:
     code = int(scene.room.codes(row, scene.snapshot.node_index[step.source])[node])
     if code != FITS:
         lacks = code == UNKNOWN or code >= LACKS
-        return f"{target} {'no longer has room for' if lacks else 'no longer accepts'} it: {reason(code)}"
+        no_more = "no longer has room for" if lacks else "no longer accepts"
+        return f"{target} {no_more} it: {reason(code, scene.room.extended)}"
     return ""
 
 

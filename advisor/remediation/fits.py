@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.remediation.pod_rules import NodeRules, NodeTerm, PodRules, Requirement, Selector, Taint, Toleration
 
-Codes = NDArray[np.uint8]
+Codes = NDArray[np.uint8] | NDArray[np.uint16]
 Flags = NDArray[np.bool_]
 WHY = (
     "fit",

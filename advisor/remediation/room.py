@@ -1,6 +1,7 @@
 """Room: nodes that a container may move to, and why the others cannot take it. Kernel."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,24 +25,31 @@ class Room:
         needs: (m, c) of each resident; inf where unknown.
         uids: (m) of each resident; empty without rules.
         occupancy: rules of pods and nodes; None where only capacity is known.
+        extended: names of extended resources in the columns after those.
     """
 
     free: Floats
     needs: Floats
     uids: tuple[str, ...] = ()
     occupancy: Occupancy | None = None
+    extended: tuple[str, ...] = ()
 
     def codes(self, row: int, home: int) -> Codes:
-        """(n,) why each node does or does not accept a resident, codes of advisor.remediation.fits.WHY."""
+        """(n,) why each node does or does not accept a resident, codes of advisor.remediation.fits.WHY.
+
+        Codes after those are of the extended resource that the node lacks.
+        """
         left = self.free - self.needs[row]
-        found = np.zeros(len(self.free), np.uint8)
+        found, plain = np.zeros(len(self.free), np.uint16), left.shape[1] - len(self.extended)
         if self.occupancy is not None:
             uid = self.uids[row]
-            found = node_codes(self.occupancy.pods[uid], self.occupancy.nodes, home)
+            found = node_codes(self.occupancy.pods[uid], self.occupancy.nodes, home).astype(np.uint16)
             found[self.occupancy.kept_away(uid) & (found == FITS)] = APART
         for column in range(left.shape[1]):
             if self.needs[row, column] != 0:  # the scheduler does not ask for what a pod does not need
-                found[(found == FITS) & ~(left[:, column] >= 0)] = LACKS + column
+                found[(found == FITS) & ~(left[:, column] >= 0)] = (
+                    LACKS + column if column < plain else len(WHY) + column - plain
+                )
         if not np.isfinite(self.needs[row]).all():
             found[found >= LACKS] = NEEDS_UNKNOWN
         found[np.isneginf(self.free).any(axis=1)] = UNKNOWN
@@ -63,7 +71,7 @@ class Room:
     def lacking(self, row: int, home: int) -> str:
         """Why no node accepts a resident, by number of nodes; empty where one does."""
         found = self.codes(row, home)
-        return "" if (found == FITS).any() else counted(found)
+        return "" if (found == FITS).any() else counted(found, self.extended)
 
     def taken(self, row: int, target: int) -> "Room":
         """Capacity left once a resident comes to a node; its old place counts as used until it has left."""
@@ -78,14 +86,18 @@ class Room:
         return replace(self, needs=self.needs[order], uids=uids)
 
 
-def counted(codes: Codes) -> str:
+def counted(codes: Codes, extended: Sequence[str] = ()) -> str:
     """Nodes that do not accept a container by reason, the most frequent first: "12 lack CPU, 5 are tainted"."""
     counts = Counter(code for code in codes.tolist() if code not in {FITS, HOME})
     most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return ", ".join(f"{number} {WHY[code] if number > 1 else reason(code)}" for code, number in most)
+    return ", ".join(f"{number} {(_many if number > 1 else reason)(code, extended)}" for code, number in most)
 
 
-def reason(code: int) -> str:
+def reason(code: int, extended: Sequence[str] = ()) -> str:
     """Why one node does not accept a container: "lacks CPU"."""
-    verb, _, rest = WHY[code].partition(" ")
+    verb, _, rest = _many(code, extended).partition(" ")
     return f"{ {'are': 'is', 'do': 'does', 'may': 'may', 'have': 'has'}.get(verb, f'{verb}s') } {rest}"
+
+
+def _many(code: int, extended: Sequence[str]) -> str:
+    return WHY[code] if code < len(WHY) else f"lack {extended[code - len(WHY)]}"

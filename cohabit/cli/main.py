@@ -115,9 +115,9 @@ def watch(
 ) -> None:
     """Send a Kubernetes cluster's pods and nodes to topics placements and nodes, and every change until Ctrl-C.
 
-    Inside a pod it uses the service account, which needs only get, list and watch on pods and nodes:
+    Inside a pod it uses the service account, which needs only get, list and watch on these:
 
-    [dim]kubectl create clusterrole cohabit-watch --verb=get,list,watch --resource=pods,nodes[/]
+    [dim]kubectl create clusterrole cohabit-watch --verb=get,list,watch --resource=pods,nodes,poddisruptionbudgets[/]
 
     [dim]kubectl create clusterrolebinding cohabit-watch --clusterrole=cohabit-watch --serviceaccount=NAMESPACE:NAME[/]
 

@@ -4,6 +4,7 @@ Objects become rows the way `cohabit watch` makes them, so that plans are drafte
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from features.contention.node_state import Facts
 from features.schema.catalog import NAMES
 from ingest.kube.api_types import Node, Pod
 from ingest.kube.nodes import node_facts
+from ingest.kube.pod_disruption import budget_of, by_namespace, columns_of
 from ingest.kube.pods import placement
 from ingest.schema.tables import LANDED
 
@@ -43,7 +45,9 @@ TOLERATIONS: tuple[tuple[float, Object], ...] = (
     (0.05, {"key": "dedicated", "operator": "Equal", "value": "", "effect": "NoSchedule"}),
     (0.05, {"operator": "Exists"}),
 )
-GPU = "nvidia.com/gpu"
+GPU, FPGA = "nvidia.com/gpu", "example.com/fpga"
+MINIMUM = "gang.scheduling.koordinator.sh/min-available"
+"""How many pods a gang needs, in all pods of two gangs of three."""
 VICTIMS = 8
 """Diagnosed containers of one cluster at most, each on a node of its own."""
 SLOW_WINDOWS = 24
@@ -57,11 +61,13 @@ class Drawn:
         snapshot: of it.
         nodes: (n) objects.
         pods: (m) objects, in the order of the snapshot's containers.
+        budgets: disruption budgets, with what they allow.
     """
 
     snapshot: Snapshot
     nodes: tuple[Object, ...]
     pods: tuple[Object, ...]
+    budgets: tuple[Object, ...]
 
 
 def drawn(of: Snapshot, seed: int) -> Drawn:
@@ -75,7 +81,7 @@ def drawn(of: Snapshot, seed: int) -> Drawn:
     np.add.at(taken, home, np.maximum(requests, use))
     counts = np.bincount(home, minlength=len(of.nodes))
     nodes = tuple(_node(of, row, taken[row], int(counts[row]), rng) for row in range(len(of.nodes)))
-    return Drawn(of, nodes, pods)
+    return Drawn(of, nodes, pods, tuple(_budgets(of, rng)))
 
 
 def situation(of: Drawn, scorer: ModelScorer, seed: int) -> Situation:
@@ -87,13 +93,20 @@ def situation(of: Drawn, scorer: ModelScorer, seed: int) -> Situation:
 
 
 def facts(of: Drawn) -> Facts:
-    """Rows of nodes and placements, as the watcher makes them; a budget for each third app."""
+    """Rows of nodes and placements, as the watcher makes them."""
     ts = of.snapshot.as_of_us - HOUR_US
     stamp = {"ts": ts, "arrived_at": ts, "event": "add"}
     nodes = [{**node_facts(Node.model_validate(one), of.snapshot.cluster), **stamp} for one in of.nodes]
-    placed = [{**placement(Pod.model_validate(one), of.snapshot.cluster), **stamp} for one in of.pods]
-    for row in placed:
-        row["disruption_budget"] = row["app"] if len(str(row["app"])) % 3 == 0 else None
+    budgets = by_namespace([budget_of(one) for one in of.budgets])
+    pods = [Pod.model_validate(one) for one in of.pods]
+    placed = [
+        {
+            **placement(one, of.snapshot.cluster),
+            **columns_of(one.metadata.namespace, one.metadata.labels, budgets),
+            **stamp,
+        }
+        for one in pods
+    ]
     return Facts(_rows("nodes", nodes), _rows("placements", placed))
 
 
@@ -112,6 +125,7 @@ def _node(of: Snapshot, row: int, taken: np.ndarray[Any, Any], pods: int, rng: n
         "memory": str(math.ceil(room[1])),
         "pods": str(pods + int(rng.integers(0, 3)) if tight[2] else 110),
         GPU: str(int(rng.integers(0, 3))),
+        FPGA: str(int(rng.integers(0, 5))),
     }
     labels = {
         HOST: name,
@@ -132,10 +146,14 @@ def _pod(of: Snapshot, row: int, node: str, request: np.ndarray[Any, Any], rng: 
     uid, calm = of.containers[row], bool(of.resident_best_effort[row])
     app = of.apps[of.resident_app[row]] if of.resident_app[row] >= 0 else "other"
     labels = {"app": app, "cohabit.io/qos": "BE"} if calm else {"app": app}
-    if rng.random() < 0.08:
-        labels["scheduling.x-k8s.io/pod-group"] = f"gang-{app}"
+    annotations = Object()
+    if rng.random() < 0.18:
+        gang = of.apps.index(app) % 3 if app in of.apps else 0
+        labels["scheduling.x-k8s.io/pod-group"] = f"gang-{gang}"
+        annotations = {MINIMUM: "2"} if gang else {}
     amounts = {"cpu": f"{math.floor(request[0] * 1000)}m", "memory": str(math.floor(request[1]))}
     amounts |= {GPU: "1"} if rng.random() < 0.05 else {}
+    amounts |= {FPGA: "1"} if rng.random() < 0.15 else {}
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": app, "uid": app, "controller": True}
     return {
         "metadata": {
@@ -143,12 +161,13 @@ def _pod(of: Snapshot, row: int, node: str, request: np.ndarray[Any, Any], rng: 
             "uid": uid,
             "namespace": str(rng.choice(NAMESPACES, p=[0.7, 0.3])),
             "labels": labels,
+            "annotations": annotations,
             "ownerReferences": [owner],
         },
         "spec": {
             "nodeName": node,
             "containers": [
-                {"name": "main", "image": "i:1", "resources": {"requests": amounts, "limits": _gpus(amounts)}}
+                {"name": "main", "image": "i:1", "resources": {"requests": amounts, "limits": _devices(amounts)}}
             ],
             "tolerations": [one for share, one in TOLERATIONS if rng.random() < share],
             **_rules(app, rng),
@@ -157,8 +176,28 @@ def _pod(of: Snapshot, row: int, node: str, request: np.ndarray[Any, Any], rng: 
     }
 
 
-def _gpus(amounts: dict[str, str]) -> dict[str, str]:
-    return {GPU: amounts[GPU]} if GPU in amounts else {}
+def _budgets(of: Snapshot, rng: np.random.Generator) -> Iterator[Object]:
+    """A budget of each third app and namespace, some by expressions; some allow nothing, a few share their pods."""
+    for number, app in enumerate(of.apps[::3]):
+        exact = {"matchLabels": {"app": app}}
+        listed = {"matchExpressions": [{"key": "app", "operator": "In", "values": [app, "none"]}]}
+        for namespace in NAMESPACES:
+            allowed, selector = int(rng.choice([0, 1, 2], p=[0.2, 0.4, 0.4])), listed if number % 2 else exact
+            yield _budget(f"a-{number}", namespace, selector, allowed)
+            if rng.random() < 0.05:
+                yield _budget(f"b-{number}", namespace, exact, allowed)
+
+
+def _budget(name: str, namespace: str, selector: Object, allowed: int) -> Object:
+    return {
+        "metadata": {"name": name, "uid": f"{namespace}-{name}", "namespace": namespace},
+        "spec": {"maxUnavailable": 1, "selector": selector},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def _devices(amounts: dict[str, str]) -> dict[str, str]:
+    return {name: amounts[name] for name in (GPU, FPGA) if name in amounts}
 
 
 def _rules(app: str, rng: np.random.Generator) -> Object:

@@ -1,4 +1,7 @@
-"""Targets: steps of plans on drawn clusters, each pod created anew for the released kube-scheduler to place. An edge.
+"""Targets: steps of plans on drawn clusters, each pod evicted, then created anew for kube-scheduler to place.
+
+Evictions are asked of the API with the disruption budgets of the cluster, which come back to what they allow after each
+round, as once all replacements are ready. An edge.
 
 An extender passes the target alone: a pod gets it only if all filters of kube-scheduler itself accept it there.
 """
@@ -14,6 +17,7 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -27,6 +31,8 @@ from e2e.kube.control_plane import control_plane
 from e2e.kube.drawn import NAMESPACES, Drawn, drawn, situation
 from e2e.kube.errors import Refused
 from e2e.kube.processes import HOST
+from e2e.kube.workloads import READY
+from ingest.kube.api_types import LabelSelector
 
 TREES = 40
 RULES = Rules(max_daily_share=1.0, holdout_share=0.0)
@@ -76,10 +82,17 @@ def carried_out(api: Api, of: Drawn, seed: int, steps: Sequence[Step]) -> list[T
         here = [one for one in of.pods if one["metadata"]["namespace"] == namespace]
         made = [as_created(one, one["metadata"]["name"], node=one["spec"]["nodeName"]) for one in here]
         api.create(pods_of(namespace), [json.dumps(body).encode() for body in made])
+        budgets = [one for one in of.budgets if one["metadata"]["namespace"] == namespace]
+        api.create(budgets_of(namespace), [json.dumps(one).encode() for one in map(_budget_as_created, budgets)])
     sleep(SEEN_S)
     connection, by_uid = api.connection(), {one["metadata"]["uid"]: one for one in of.pods}
-    found = [_tried(api, connection, seed, by_uid[step.who.container], str(step.target)) for step in steps]
-    for path in (*map(pods_of, NAMESPACES), NODES):
+    found, turn = [*_selected_otherwise(api, connection, seed, of)], 0
+    for step in sorted(steps, key=lambda one: one.round):
+        if step.round != turn:
+            _allow(api, connection, of.budgets)
+            turn = step.round
+        found.append(_tried(api, connection, seed, by_uid[step.who.container], str(step.target)))
+    for path in (*map(budgets_of, NAMESPACES), *map(pods_of, NAMESPACES), NODES):
         api.ask(connection, "DELETE", f"{path}?gracePeriodSeconds=0")
     connection.close()
     return found
@@ -98,10 +111,45 @@ def pods_of(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
+def budgets_of(namespace: str) -> str:
+    """Path of a namespace's disruption budgets."""
+    return f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+
+
+def _budget_as_created(budget: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": budget["metadata"]["name"]}, "spec": budget["spec"]}
+
+
+def _allow(api: Api, connection: HTTPSConnection, budgets: Sequence[dict[str, Any]]) -> None:
+    """Let budgets allow what they were drawn with: no controller counts them."""
+    for one in budgets:
+        healthy = {"observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 0, "expectedPods": 1}
+        path = f"{budgets_of(one['metadata']['namespace'])}/{one['metadata']['name']}/status"
+        api.ask(connection, "PATCH", path, json.dumps({"status": {**one["status"], **healthy}}).encode())
+
+
+def _selected_otherwise(api: Api, connection: HTTPSConnection, seed: int, of: Drawn) -> Iterator[Tried]:
+    """Budgets that the API reads as selecting other pods than Cohabit."""
+    for one in of.budgets:
+        namespace, selector = one["metadata"]["namespace"], LabelSelector.model_validate(one["spec"]["selector"])
+        here = [pod["metadata"] for pod in of.pods if pod["metadata"]["namespace"] == namespace]
+        ours = {meta["name"] for meta in here if selector.matches(meta["labels"])}
+        asked = api.ask(connection, "GET", f"{pods_of(namespace)}?{urlencode({'labelSelector': selector.query()})}")
+        theirs = {pod["metadata"]["name"] for pod in json.loads(asked)["items"]}
+        if ours != theirs:
+            yield Tried(seed, one["metadata"]["name"], "", f"it selects {sorted(theirs)}, not {sorted(ours)}")
+
+
 def _tried(api: Api, connection: HTTPSConnection, seed: int, pod: dict[str, Any], target: str) -> Tried:
-    """Replace a pod by one that may go to its target alone."""
+    """Evict a ready pod, and create one that may go to its target alone."""
     path, name = pods_of(pod["metadata"]["namespace"]), f"{pod['metadata']['name']}-moved"
-    api.ask(connection, "DELETE", f"{path}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+    here = f"{path}/{pod['metadata']['name']}"
+    eviction = {"metadata": {"name": pod["metadata"]["name"]}, "deleteOptions": {"gracePeriodSeconds": 0}}
+    api.ask(connection, "PATCH", f"{here}/status", READY)
+    try:
+        api.ask(connection, "POST", f"{here}/eviction", json.dumps(eviction).encode())
+    except Refused as error:
+        return Tried(seed, pod["metadata"]["name"], target, f"it is not evicted: {error}")
     api.ask(connection, "POST", path, json.dumps(as_created(pod, name, target=target)).encode())
     node, said = _placed(api, connection, f"{path}/{name}")
     said = f"it went to {node}" if node not in {"", target} else said

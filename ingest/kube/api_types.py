@@ -1,12 +1,12 @@
-"""Kubernetes' Pod and Node as its API sends them, as far as they are read. The boundary: checked here, trusted inside.
+"""Kubernetes' Pod, Node and PodDisruptionBudget as its API sends them, as far as they are read. The boundary.
 
-Read leniently: other fields are ignored, and null counts as left out, since Go writes nil maps and slices so.
-Field names are those of the Kubernetes API reference, v1.
+Checked here, trusted inside. Read leniently: other fields are ignored, and null counts as left out, since Go writes
+nil maps and slices so. Field names are those of the Kubernetes API reference, v1.
 """
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic.alias_generators import to_camel
@@ -72,6 +72,7 @@ class Metadata(Foreign):
     uid: str = Field(min_length=1)
     namespace: Text = ""
     resource_version: Text = ""
+    generation: int = 0
     creation_timestamp: AwareDatetime | None = None
     deletion_timestamp: AwareDatetime | None = None
     labels: Texts = {}
@@ -134,6 +135,12 @@ class Volume(Foreign):
     persistent_volume_claim: dict[str, object] | None = None
 
 
+class SchedulingGroup(Foreign):
+    """The PodGroup with which a pod is scheduled."""
+
+    pod_group_name: Text = ""
+
+
 class PodSpec(Foreign):
     """What is wanted of a pod."""
 
@@ -148,6 +155,7 @@ class PodSpec(Foreign):
     affinity: dict[str, object] | None = None
     node_selector: Texts = {}
     topology_spread_constraints: Listed[dict[str, object]] = []
+    scheduling_group: SchedulingGroup | None = None
     volumes: Listed[Volume] = []
 
 
@@ -235,3 +243,60 @@ class Node(Foreign):
     metadata: Metadata
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class Expression(Foreign):
+    """One comparison of a label."""
+
+    key: Text = ""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: Listed[str] = []
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet it; a label that is absent meets NotIn and DoesNotExist."""
+        if self.operator == "In":
+            return labels.get(self.key) in self.values
+        if self.operator == "NotIn":
+            return labels.get(self.key) not in self.values
+        return (self.key in labels) is (self.operator == "Exists")
+
+
+class LabelSelector(Foreign):
+    """Labels that all must match; an empty selector matches every object."""
+
+    match_labels: Texts = {}
+    match_expressions: Listed[Expression] = []
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels match."""
+        exact = all(labels.get(key) == value for key, value in self.match_labels.items())
+        return exact and all(one.holds(labels) for one in self.match_expressions)
+
+    def query(self) -> str:
+        """The same as query parameter `labelSelector` of a list."""
+        said = {"Exists": "{0}", "DoesNotExist": "!{0}", "In": "{0} in ({1})", "NotIn": "{0} notin ({1})"}
+        exact = [f"{key}={value}" for key, value in self.match_labels.items()]
+        return ",".join(
+            [*exact, *(said[one.operator].format(one.key, ",".join(one.values)) for one in self.match_expressions)]
+        )
+
+
+class BudgetSpec(Foreign):
+    """Pods that a disruption budget is about; without a selector none."""
+
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(Foreign):
+    """What a disruption budget allows."""
+
+    disruptions_allowed: int | None = None
+    observed_generation: int = 0
+
+
+class DisruptionBudget(Foreign):
+    """A PodDisruptionBudget of policy/v1."""
+
+    metadata: Metadata
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()

@@ -7,7 +7,7 @@ millisecond after the last.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import orjson
 
 from ingest.kube.api_types import Node, Pod
 from ingest.kube.nodes import node_facts, reported_at
+from ingest.kube.pod_disruption import NO_BUDGETS, Budgets, budget_of, columns_of
 from ingest.kube.pods import ENDED, Record, changed_at, ended_at, placed_at, placement
 from ingest.schema.container_identity import container_id, is_static, uid_of_pod
 from ingest.schema.topics import NODES, PLACEMENTS, Topic
@@ -37,6 +38,7 @@ class Published:
         identity: what a delete must say.
         due_ms: the time set for its deletion, if one is.
         uid: of the API's object; a mirror pod is made anew under another one.
+        budget: columns of its disruption budget; of a budget what is remembered of it.
     """
 
     event: str
@@ -45,13 +47,18 @@ class Published:
     identity: Record
     due_ms: int | None = None
     uid: str = ""
+    budget: Record = field(default_factory=dict)
 
 
 class Heard(NamedTuple):
-    """Where and when something was heard; the time, in milliseconds, stands in only where an object has none."""
+    """Where and when something was heard, and the disruption budgets that are known.
+
+    The time, in milliseconds, stands in only where an object has none.
+    """
 
     cluster: str
     at_ms: int
+    budgets: Budgets = NO_BUDGETS
 
 
 class Answer(NamedTuple):
@@ -84,6 +91,8 @@ class Kind:
     gone: Callable[[Published | None, object, Heard], Answer]
     beats: bool = False
     """Whether each is said to be there again and again, on topic node_usage."""
+    optional: bool = False
+    """Whether the watcher goes on where the API refuses them."""
 
 
 def pod_key(raw: object) -> str | None:
@@ -131,8 +140,9 @@ def pod_listed(published: Published | None, raw: object, heard: Heard) -> Answer
     answer = _publish_pod(published, pod, heard)
     if answer.records or answer.published is None or answer.published.event == "delete":
         return answer
-    again = _event(answer.published.event, pod, placement(pod, heard.cluster), answer.published.ts_ms)
-    return Answer(again.records, answer.published)
+    last = answer.published
+    again = _event(last.event, pod, placement(pod, heard.cluster), last.ts_ms, last.budget)
+    return Answer(again.records, last)
 
 
 def _publish_pod(published: Published | None, pod: Pod, heard: Heard) -> Answer:
@@ -142,7 +152,18 @@ def _publish_pod(published: Published | None, pod: Pod, heard: Heard) -> Answer:
     answer = _standing(published, pod, heard)
     due = _ms(pod.metadata.deletion_timestamp)
     answer = Answer(answer.records, replace(answer.published, due_ms=due) if answer.published else None)
-    return _then_deleted(answer, pod, heard) if pod.status.phase in ENDED else answer
+    if pod.status.phase in ENDED:
+        return _then_deleted(answer, pod, heard)
+    return answer if due is not None else _budgeted(answer, pod, heard)
+
+
+def _budgeted(answer: Answer, pod: Pod, heard: Heard) -> Answer:
+    """Publish a change where the pod's disruption budget is another one, or allows another number, as of now."""
+    last, budget = answer.published, columns_of(pod.metadata.namespace, pod.metadata.labels, heard.budgets)
+    if last is None or last.budget == budget:
+        return answer
+    change = _event("change", pod, placement(pod, heard.cluster), _after(last, None, heard), budget)
+    return Answer(answer.records + change.records, change.published)
 
 
 def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
@@ -223,8 +244,31 @@ def digest_of(content: Record) -> str:
     return blake2b(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=12).hexdigest()
 
 
+def budget_key(raw: object) -> str | None:
+    """Namespace and name of a disruption budget; None where it has no name."""
+    name = metadata_text(raw, "name")
+    return name and f"{metadata_text(raw, 'namespace')}/{name}"
+
+
+def budget_seen(_published: Published | None, raw: object, heard: Heard) -> Answer:
+    """Remember a disruption budget: the records of its pods say what it allows.
+
+    Raises:
+        pydantic.ValidationError: it is no budget.
+    """
+    return Answer([], Published("add", heard.at_ms, "", {}, budget=budget_of(raw)._asdict()))
+
+
+def budget_gone(_published: Published | None, _raw: object, _heard: Heard) -> Answer:
+    """Forget a disruption budget."""
+    return Answer([], None)
+
+
 PODS = Kind("pods", PLACEMENTS, "uid", pod_key, pod_seen, pod_listed, pod_gone)
 CLUSTER_NODES = Kind("nodes", NODES, "name", node_key, node_seen, node_listed, node_gone, beats=True)
+BUDGETS = Kind(
+    "poddisruptionbudgets", PLACEMENTS, "name", budget_key, budget_seen, budget_seen, budget_gone, optional=True
+)
 
 
 def _standing(published: Published | None, pod: Pod, heard: Heard) -> Answer:
@@ -234,20 +278,21 @@ def _standing(published: Published | None, pod: Pod, heard: Heard) -> Answer:
         return Answer([], replace(published, uid=pod.metadata.uid))
     changed = _ms(changed_at(pod.metadata))
     if published is not None and published.event == "delete":
-        return _event("add", pod, content, _after(published, _ms(placed_at(pod)), heard))
+        return _event("add", pod, content, _after(published, _ms(placed_at(pod)), heard), {})
     if published is not None:
-        return _event("change", pod, content, _after(published, changed, heard))
-    added = _event("add", pod, content, _after(None, _ms(placed_at(pod)), heard))
+        return _event("change", pod, content, _after(published, changed, heard), published.budget)
+    added = _event("add", pod, content, _after(None, _ms(placed_at(pod)), heard), {})
     if changed is None or added.published is None or changed <= added.published.ts_ms:
         return added
-    change = _event("change", pod, content, changed)
+    change = _event("change", pod, content, changed, {})
     return Answer(added.records + change.records, change.published)
 
 
-def _event(event: str, pod: Pod, content: Record, ts_ms: int) -> Answer:
-    record = {**content, "event": event, "ts": ts_ms, "resource_version": pod.metadata.resource_version}
+def _event(event: str, pod: Pod, content: Record, ts_ms: int, budget: Record) -> Answer:
+    record = {**content, **budget, "event": event, "ts": ts_ms, "resource_version": pod.metadata.resource_version}
     identity = {name: content[name] for name in IDENTITY if name in content}
-    return Answer([record], Published(event, ts_ms, digest_of(content), identity, uid=pod.metadata.uid))
+    uid = pod.metadata.uid
+    return Answer([record], Published(event, ts_ms, digest_of(content), identity, uid=uid, budget=budget))
 
 
 def _then_deleted(answer: Answer, pod: Pod, heard: Heard) -> Answer:

@@ -50,8 +50,8 @@ class Feed:
     _response: Any = None
     _lock: Lock = field(default_factory=Lock)
 
-    def pages(self) -> Iterator[Page]:
-        """Everything there is, page by page.
+    def pages(self, **selectors: str) -> Iterator[Page]:
+        """Everything there is that field and label selectors select, page by page.
 
         Raises:
             PositionExpired: it took so long that the rest is no longer served: begin anew.
@@ -60,7 +60,7 @@ class Feed:
         """
         token: str | None = None
         while token is None or token:
-            body = self._read(self._open(limit=self.page, _continue=token))
+            body = self._read(self._open(limit=self.page, _continue=token, **selectors))
             meta, items = body.get("metadata"), body.get("items")
             if not isinstance(meta, dict) or not isinstance(meta.get("resourceVersion"), str):
                 raise ClusterUnanswered(self.what, "its answer is no list with a version")
@@ -169,6 +169,17 @@ def pod_feed(api: Any, namespace: str | None = None, *, page: int = PAGE) -> Fee
 def node_feed(api: Any, *, page: int = PAGE) -> Feed:
     """All nodes."""
     return Feed("nodes", api.list_node, page)
+
+
+def budget_feed(api: Any, namespace: str | None = None, *, page: int = PAGE) -> Feed:
+    """Disruption budgets of one namespace, or of all, by the client of a CoreV1Api."""
+    from kubernetes import client
+
+    policy = client.PolicyV1Api(api.api_client)
+    if namespace is None:
+        return Feed("disruption budgets", policy.list_pod_disruption_budget_for_all_namespaces, page)
+    call = partial(policy.list_namespaced_pod_disruption_budget, namespace)
+    return Feed(f"disruption budgets of {namespace}", call, page)
 
 
 def core_api(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> Any:

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from ingest.kube.api_types import Metadata, Node, Taint
 from ingest.kube.gpus import gpus_in
+from ingest.kube.quantity import extended
 
 Record = dict[str, object]
 
@@ -39,6 +40,7 @@ def node_facts(node: Node, cluster: str) -> Record:
         "allocatable_cores": _amount(status.allocatable.get("cpu")),
         "allocatable_memory_bytes": _amount(status.allocatable.get("memory")),
         "allocatable_pods": _amount(status.allocatable.get("pods")),
+        "allocatable_extended": extended(status.allocatable) if status.allocatable else None,
         "gpus": float(gpus_in(status.capacity)) if status.capacity else None,
         "zone": meta.first(ZONE),
         "rack": meta.first(RACK),

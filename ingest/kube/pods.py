@@ -8,6 +8,7 @@ import orjson
 
 from ingest.kube.api_types import ContainerSpec, Metadata, Pod, PodSpec, Toleration
 from ingest.kube.gpus import gpus_in
+from ingest.kube.quantity import extended
 from ingest.schema.container_identity import MIRROR, container_id, uid_of_pod
 from ingest.schema.cpuset import is_cpuset
 from ingest.schema.workload_identity import Owner, PodFacts, identify, top_owner
@@ -27,6 +28,14 @@ GANG_NAMES = (
     "gang.scheduling.koordinator.sh/name",
 )
 """Labels or annotations that name the group: Volcano, scheduler-plugins new and old, Koordinator."""
+GANG_MINIMA = (
+    "scheduling.volcano.sh/group-min-member",
+    "pod-group.scheduling.sigs.k8s.io/min-available",
+    "gang.scheduling.koordinator.sh/min-available",
+)
+"""Labels or annotations that say how many pods the group needs; else only its PodGroup does, which is not read."""
+GANG_DIGITS = 9
+"""A longer number is none of pods."""
 STAY_MARKS = {
     "cohabit.io/pinned": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
@@ -65,7 +74,7 @@ def placement(pod: Pod, cluster: str) -> Record:
         **amounts(spec),
         "priority": spec.priority,
         **pinned_cores(meta),
-        "gang": gang_of(meta),
+        **gang_of(meta, spec),
         "pinned": is_pinned(pod),
         "local_storage": has_local_storage(spec),
         "tolerations": [toleration_text(toleration) for toleration in spec.tolerations],
@@ -117,6 +126,10 @@ def amounts(spec: PodSpec) -> Record:
         limit = _limit(spec, resource) if limit is None else limit
         found[stem.format("request")] = float(request + over)
         found[stem.format("limit")] = None if limit is None else float(limit + over)
+    named = {name for container in (*spec.containers, *spec.init_containers) for name in container.requests}
+    others = {name: amount for name in named if (amount := pod_total(spec, _requested(name)))}
+    others |= own.requests if own else {}
+    found["extended_requests"] = extended(others)
     return {**found, "gpu_request": float(pod_total(spec, lambda container: gpus_in(container.requests)))}
 
 
@@ -156,10 +169,17 @@ def pinned_cores(meta: Metadata) -> Record:
     return {"cpuset": cpuset if isinstance(cpuset, str) and is_cpuset(cpuset) else None, "numa_node": number}
 
 
-def gang_of(meta: Metadata) -> str | None:
-    """Group that is placed together, namespace/name, since groups have the names of their namespace."""
-    name = meta.first(GANG_NAMES)
-    return None if name is None else f"{meta.namespace}/{name}"
+def gang_of(meta: Metadata, spec: PodSpec) -> Record:
+    """Group that is placed together, namespace/name, since groups have the names of their namespace; and its minimum.
+
+    Source: Volcano, scheduler-plugins, Koordinator; Kubernetes API reference v1.36, PodSchedulingGroup.
+    """
+    name = meta.first(GANG_NAMES) or (spec.scheduling_group and spec.scheduling_group.pod_group_name)
+    if not name:
+        return {}
+    minimum = meta.first(GANG_MINIMA) or ""
+    known = minimum.isdecimal() and len(minimum) <= GANG_DIGITS
+    return {"gang": f"{meta.namespace}/{name}", "gang_minimum": int(minimum) if known else None}
 
 
 def is_pinned(pod: Pod) -> bool:

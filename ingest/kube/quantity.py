@@ -1,6 +1,7 @@
-"""Kubernetes quantities: 250m, 1Gi, 1e3, 2k. Kernel."""
+"""Kubernetes quantities: 250m, 1Gi, 1e3, 2k; and resources by name. Kernel."""
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 
 _QUANTITY = re.compile(
@@ -33,6 +34,15 @@ def parse_quantity(text: str) -> Fraction:
     if suffix not in _DECIMAL:
         raise ValueError(f"{text[:40]!r} is no quantity: there is no suffix {suffix!r}")
     return number * _power(10, _DECIMAL[suffix])
+
+
+PLACED_OTHERWISE = ("cpu", "memory", "pods", "ephemeral-storage", "storage")
+"""Resources that have columns of their own, or of which requests are seldom complete."""
+
+
+def extended(amounts: Mapping[str, Fraction]) -> dict[str, str]:
+    """Amounts of extended resources and huge pages, as decimal numbers in text, by name."""
+    return {name: str(float(amount)) for name, amount in sorted(amounts.items()) if name not in PLACED_OTHERWISE}
 
 
 def _power(base: int, exponent: int) -> Fraction:

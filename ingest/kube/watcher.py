@@ -5,6 +5,9 @@ server no longer knows that version (410 Gone) list again; what stands is publis
 
 Position and published state lie in one file for each kind, replaced at once and only after all records before it are
 safe in Kafka: a crash publishes some records twice, and never leaves one out.
+
+Pods say which disruption budget they are under. Every few seconds, budgets that changed are compared with those that
+pods were published with, and the pods that they select are listed: those of which a column changed are published.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +27,7 @@ from ingest.kafka_io.sender import Outlet
 from ingest.kafka_io.stream_files import Message
 from ingest.kube.events import BEAT_S, Answer, Heard, Kind, Published, metadata_text, still_there
 from ingest.kube.list_watch import Feed
+from ingest.kube.pod_disruption import Budget, by_namespace, differing
 from ingest.kube.pods import Record
 from ingest.schema.atomic_file import replace_atomically
 from ingest.schema.errors import ClusterRefused, ClusterUnanswered, PositionExpired
@@ -32,6 +36,10 @@ from ingest.schema.topics import NODE_USAGE, Topic, message_key
 log = structlog.get_logger(__name__)
 
 SAVE_EVERY_S = 10.0
+REFRESH_S = 10.0
+"""So often at most the pods of budgets that changed are looked at."""
+BUDGETS_WAIT_S = 15.0
+"""Pods are listed after budgets, so that they are published once; so long at most."""
 PATIENCE = 3
 """After so many failures in a row that the server itself answered, a version that it may never serve is given up."""
 Until = Literal["listed", "stopped"]
@@ -79,10 +87,17 @@ class WatchMetrics:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a watch is: the version to go on from, None before the first list, and published state of each object."""
+    """How far a watch is.
+
+    Args:
+        version: to go on from, None before the first list.
+        published: state of each object.
+        budgets: disruption budgets that pods are published with.
+    """
 
     version: str | None = None
     published: dict[str, Published] = field(default_factory=dict)
+    budgets: list[Budget] = field(default_factory=list)
 
     @staticmethod
     def load(path: Path, cluster: str) -> "Progress":
@@ -92,7 +107,7 @@ class Progress:
         try:
             saved = orjson.loads(path.read_bytes())
             published = {key: Published(**entry) for key, entry in saved["published"].items()}
-            found = Progress(saved["version"], published)
+            found = Progress(saved["version"], published, [Budget(*one) for one in saved.get("budgets", ())])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("saved progress cannot be read; everything is listed anew", path=str(path), reason=repr(error))
             return Progress()
@@ -100,9 +115,9 @@ class Progress:
 
     def save(self, path: Path, cluster: str) -> None:
         """Replace the file at once."""
-        replace_atomically(
-            path, orjson.dumps({"cluster": cluster, "version": self.version, "published": self.published})
-        )
+        budgets = [[*one] for one in self.budgets]
+        saved = {"cluster": cluster, "version": self.version, "published": self.published, "budgets": budgets}
+        replace_atomically(path, orjson.dumps(saved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +140,18 @@ class Surroundings:
 
 
 class Follower:
-    """Follows one kind of object in one place. Call `run` in a thread of its own; `interrupt` wakes it to stop."""
+    """Follows one kind of object in one place. Call `run` in a thread of its own; `interrupt` wakes it to stop.
 
-    def __init__(self, kind: Kind, feed: Feed, state: Path, around: Surroundings) -> None:
+    A follower of pods has the one of the disruption budgets of that place.
+    """
+
+    def __init__(
+        self, kind: Kind, feed: Feed, state: Path, around: Surroundings, budgets: "Follower | None" = None
+    ) -> None:
         self._kind, self._feed, self._state, self._around = kind, feed, state, around
         self._progress = Progress.load(state, around.cluster)
+        self._budgets, self._selecting = budgets, by_namespace(self._progress.budgets)
+        self.tried, self._refreshed, self._refused = Event(), False, False
         self._saved_s = monotonic()
         self._beat_s = float("-inf")
         self._answered = False
@@ -155,6 +177,20 @@ class Follower:
         """Break off the request at hand; set the stop event first."""
         self._feed.interrupt()
 
+    def refresh(self) -> None:
+        """Let it look at the pods of budgets that changed, if any did."""
+        now = None if self._budgets is None else self._budgets.known_budgets()
+        if now is not None and now != self._progress.budgets:
+            self._refreshed = True
+            self._feed.interrupt()
+
+    def known_budgets(self) -> list[Budget] | None:
+        """The disruption budgets that there are; None before the first list."""
+        if self._progress.version is None:
+            return None
+        found = [*self._progress.published.values()]
+        return sorted(Budget._make(one.budget[name] for name in Budget._fields) for one in found)
+
     def _try(self, stop: Event, until: Until) -> bool:
         """Take one step; whether it went well. A step in which nothing was heard is followed by a short wait too."""
         try:
@@ -163,13 +199,27 @@ class Follower:
             log.warning("listing again", kind=self._feed.what, reason=expired.reason)
             self._progress.version = None
         except (ClusterUnanswered, ClusterRefused) as failure:
-            if not stop.is_set():  # we broke it off ourselves
+            if self._kind.optional and isinstance(failure, ClusterRefused) and not self._answered:
+                self._go_without(failure)
+                return until == "listed"
+            if self._refreshed:
+                self._failures = 0
+            elif not stop.is_set():  # we broke it off ourselves
                 self._note(failure, until)
         else:
             self._failures = 0 if heard else 1
             return True
+        finally:
+            self.tried.set()
         self._failures += 1
         return False
+
+    def _go_without(self, failure: ClusterRefused) -> None:
+        """Say once that these are not known, and try again as seldom as after failures."""
+        if not self._refused:
+            self._around.metrics.failures.labels(self._kind.name).inc()
+            log.warning("not known until granted", kind=self._feed.what, reason=failure.reason, status=failure.status)
+        self._refused, self._failures = True, self._failures + 1
 
     def _note(self, failure: ClusterUnanswered | ClusterRefused, until: Until) -> None:
         """Count a failure; raise it where trying again is of no use."""
@@ -186,6 +236,8 @@ class Follower:
             self._list()
             self._save()
             return True
+        self._refreshed = False
+        self._take_budgets()
         heard = False
         for event in self._feed.events(self._progress.version, stop):
             heard = self._answered = True
@@ -195,8 +247,26 @@ class Follower:
                 self._save()
         return heard
 
+    def _take_budgets(self) -> None:
+        """Publish the pods for which budgets that changed since make a difference."""
+        now = None if self._budgets is None else self._budgets.known_budgets()
+        if now is None or now == self._progress.budgets:
+            return
+        self._selecting = by_namespace(now)
+        for namespace, query in differing(self._progress.budgets, now):
+            of = {"field_selector": f"metadata.namespace={namespace}", "label_selector": query}
+            for page in self._feed.pages(**of):
+                for raw in page.items:
+                    self._handle(raw, self._kind.seen)
+        self._progress.budgets = now
+
     def _list(self) -> None:
         """Publish everything that is there, then the end of what is no longer there."""
+        if self._budgets is not None:
+            self._budgets.tried.wait(BUDGETS_WAIT_S)
+            known = self._budgets.known_budgets()
+            self._progress.budgets = self._progress.budgets if known is None else known
+            self._selecting = by_namespace(self._progress.budgets)
         there: set[str] = set()
         version = None
         for page in self._feed.pages():
@@ -265,7 +335,7 @@ class Follower:
         log.warning("malformed object skipped", kind=self._feed.what, key=key, reason=reason)
 
     def _heard(self) -> Heard:
-        return Heard(self._around.cluster, self._around.now_ms())
+        return Heard(self._around.cluster, self._around.now_ms(), self._selecting)
 
     def _save(self) -> None:
         """Wait until all published records are safe, then save how far that is."""
@@ -295,7 +365,9 @@ def follow_all(followers: Sequence[Follower], stop: Event, until: Until = "stopp
         return
     with ThreadPoolExecutor(len(followers)) as pool:
         runs = [pool.submit(_run_to_stop, follower, stop) for follower in followers]
-        stop.wait()
+        while not stop.wait(REFRESH_S):
+            for follower in followers:
+                follower.refresh()
         for follower in followers:
             follower.interrupt()
     for run in runs:

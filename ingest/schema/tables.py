@@ -72,6 +72,10 @@ def _count(name: str, unit: str, meaning: str, low: float = 0.0, high: float = i
     return Column(name, pa.int64(), unit, meaning, low, high)
 
 
+def _amounts(name: str, meaning: str) -> Column:
+    return Column(name, pa.map_(pa.string(), pa.string()), "", f"{meaning}: number by name of the resource")
+
+
 def _flag(name: str, meaning: str) -> Column:
     return Column(name, pa.bool_(), "", meaning)
 
@@ -228,7 +232,7 @@ NODE_EVENTS = ("add", "delete")
 
 NODES = Table(
     "nodes",
-    4,
+    5,
     ("cluster", "node", "ts"),
     "ts",
     (
@@ -265,6 +269,7 @@ NODES = Table(
         _number("allocatable_cores", "cores", "CPU the scheduler may place", 0, 4096),
         _number("allocatable_memory_bytes", "bytes", "memory the scheduler may place", 0, 1e15),
         _number("allocatable_pods", "pods", "pods the scheduler may place", 0, 1e5),
+        _amounts("allocatable_extended", "extended resources and huge pages the scheduler may place"),
         _text("sku", "what is bought"),
         _count("cost_micros_per_hour", "10^-6 of the currency", "cost of an hour"),
         *LANDING,
@@ -297,7 +302,7 @@ PLACEMENT_EVENTS = ("add", "change", "delete")
 
 PLACEMENTS = Table(
     "placements",
-    3,
+    6,
     ("cluster", "container", "ts", "event"),
     "ts",
     (
@@ -319,11 +324,14 @@ PLACEMENTS = Table(
         _number("memory_request_bytes", "bytes", "memory requested", 0, 1e15),
         _number("memory_limit_bytes", "bytes", "memory limit", 0, 1e15),
         _number("gpu_request", "GPUs", "GPUs requested, in fractions where they are shared", 0, 1024),
+        _amounts("extended_requests", "extended resources and huge pages requested"),
         _count("priority", "", "scheduling priority", -(2**31), 2**31),
         _text("cpuset", "cores the container is pinned to, as in 0-3,8; null: the whole node"),
         _count("numa_node", "", "NUMA node the container is bound to"),
         _text("gang", "group that is placed together"),
+        _count("gang_minimum", "pods", "pods that the gang needs, where the pod says so", 0, 1e9),
         _text("disruption_budget", "name of the disruption budget"),
+        _count("disruptions_allowed", "pods", "disruptions that the budget allows now", 0, 2**31),
         _flag("pinned", "may not be moved"),
         _flag("local_storage", "holds data on the node"),
         Column("tolerations", pa.list_(pa.string()), "", "tolerated taints"),

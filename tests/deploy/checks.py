@@ -357,9 +357,10 @@ def _tokens(found: list[Manifest]) -> Iterator[str]:
         asked = pod["spec"].get("automountServiceAccountToken")
         if asked is not (pod["spec"].get("serviceAccountName") in bound):
             yield f"{name}: automountServiceAccountToken is {asked}"
+    read = {"pods", "nodes", "poddisruptionbudgets"}
     for role in named(found, "ClusterRole", "Role"):
         for rule in role["rules"]:
-            if not set(rule["verbs"]) <= {"get", "list", "watch"} or not set(rule["resources"]) <= {"pods", "nodes"}:
+            if not set(rule["verbs"]) <= {"get", "list", "watch"} or not set(rule["resources"]) <= read:
                 yield f"{name_of(role)}: {rule} is more than `cohabit watch` needs"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 Object = dict[str, Any]
-KINDS = {"pods": ("Pod", "uid"), "nodes": ("Node", "name")}
+KINDS = {"pods": ("Pod", "uid"), "nodes": ("Node", "name"), "poddisruptionbudgets": ("PodDisruptionBudget", "name")}
 EXPIRED = "The provided continue parameter is too old to display a consistent list result."
 
 
@@ -309,4 +309,15 @@ def a_node(name: str, **changes: Any) -> Object:
             "allocatable": {"cpu": "7910m", "memory": "31Gi", "pods": "110"},
             "nodeInfo": {"architecture": "amd64"},
         },
+    }
+
+
+def a_budget(name: str, selector: Object | None, allowed: int, **meta: Any) -> Object:
+    """A disruption budget of namespace shop as the API has it."""
+    return {
+        "kind": "PodDisruptionBudget",
+        "apiVersion": "policy/v1",
+        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "generation": 1, **meta},
+        "spec": {"maxUnavailable": 1, "selector": selector},
+        "status": {"disruptionsAllowed": allowed, "observedGeneration": 1, "currentHealthy": 3, "desiredHealthy": 2},
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from advisor.plans.rules.disruption_budgets import budget_in_use
+from advisor.plans.rules.disruption_budgets import budget_uses
 from advisor.plans.rules.past_steps import Past
 from advisor.plans.rules.plan_record import Step
 from advisor.plans.rules.policy import DAY_US, Rules
@@ -12,7 +12,9 @@ REMEMBERED_US = 14 * DAY_US
 """How long a move is not taken back without new evidence."""
 
 
-def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rules: Rules, at_us: int) -> str:
+def refused(
+    step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rules: Rules, at_us: int, *, allowed: int = 1
+) -> str:
     """Why a step may not be proposed now, whatever it gains.
 
     Args:
@@ -21,6 +23,7 @@ def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rul
         past: steps of earlier plans of the cluster.
         rules: what may be proposed.
         at_us: when.
+        allowed: disruptions that its disruption budget allows at once; 1 where that is not known.
 
     Returns:
         The reason, in words; empty where nothing speaks against it.
@@ -38,7 +41,7 @@ def refused(step: Step, left_alone: Mapping[str, str], past: Sequence[Past], rul
         return "it is within the cooldown after a recent step or proposal"
     if step.kind in MOVES and any(_takes_back(step, one, at_us) for one in own):
         return "it would be moved back, and its last move was not refuted"
-    if budget_in_use(step, past, at_us):
+    if step.kind in MOVES and step.who.budget and budget_uses(step.who, past, at_us) >= allowed:
         return f"its disruption budget {step.who.budget} is in use"
     return ""
 

@@ -1,9 +1,10 @@
-"""Evictable: who is never moved (pinned, DaemonSet and bare pods, local storage, system, gangs), and why. Kernel.
+"""Evictable: who is never moved (pinned, DaemonSet and bare pods, local storage, system, bare gangs), and why. Kernel.
 
 `ingest.kube.pods.is_pinned` marks DaemonSet-owned, static and bare pods as pinned, and `has_local_storage` the others.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +27,7 @@ Floats = NDArray[np.float64]
 REQUESTS = ("cpu_request_cores", "memory_request_bytes")
 ALLOCATABLE = ("allocatable_cores", "allocatable_memory_bytes")
 CAPACITY = ("cores", "memory_bytes")
-OFFERED = (*ALLOCATABLE, *CAPACITY, "gpus", "allocatable_pods", "labels", "taints", "zone")
+OFFERED = (*ALLOCATABLE, *CAPACITY, "gpus", "allocatable_pods", "allocatable_extended", "labels", "taints", "zone")
 USED = [NAMES.index("cpu"), NAMES.index("memory")]
 
 
@@ -39,12 +40,18 @@ class Roster:
         left_alone: why a container is not moved, by uid.
         room: what nodes have left.
         began_us: when each was first reported, by uid: exporters date that to its start.
+        allowed: disruptions that its disruption budget allows, by uid, where that is known.
+        gangs: of residents that belong to one, by uid.
+        spare: pods of each gang beyond its minimum.
     """
 
     identity: Mapping[str, Identity]
     left_alone: Mapping[str, str]
     room: Room
     began_us: Mapping[str, int] = field(default_factory=dict)
+    allowed: Mapping[str, int] = field(default_factory=dict)
+    gangs: Mapping[str, str] = field(default_factory=dict)
+    spare: Mapping[str, int] = field(default_factory=dict)
 
 
 def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
@@ -63,17 +70,22 @@ def roster_of(snapshot: Snapshot, facts: Facts) -> Roster:
     """
     placed = _known(snapshot, facts.placements, "container", snapshot.containers)
     rows, unmeasured = placed.to_pylist(), _unmeasured(snapshot, facts.placements)
+    spare = spare_of([*rows, *unmeasured.to_pylist()])
     return Roster(
         identity={uid: _identity(uid, row) for uid, row in zip(snapshot.containers, rows, strict=True)},
-        left_alone={uid: why for uid, row in zip(snapshot.containers, rows, strict=True) if (why := _why(row))},
+        left_alone={uid: why for uid, row in zip(snapshot.containers, rows, strict=True) if (why := _why(row, spare))},
         room=_room(snapshot, facts.nodes, placed, unmeasured),
         began_us=_began(snapshot, facts.placements),
+        allowed=_allowed(snapshot.containers, placed),
+        gangs={uid: row["gang"] for uid, row in zip(snapshot.containers, rows, strict=True) if row["gang"]},
+        spare=spare,
     )
 
 
 WANTED = (
     *("event", "node", "namespace", "name", "app", "team", "qos", "disruption_budget", "pinned", "local_storage"),
-    *("gang", "gpu_request", "tolerations", "affinity", "labels", "volume_claims"),
+    *("disruptions_allowed", "gang", "gang_minimum", "gpu_request", "tolerations", "affinity", "labels"),
+    *("volume_claims", "extended_requests"),
     *REQUESTS,
 )
 
@@ -86,8 +98,9 @@ def _room(snapshot: Snapshot, described: pa.Table, placed: pa.Table, unmeasured:
     everyone = pa.concat_tables([placed, unmeasured.select(placed.column_names)])
     needs = np.fmax(np.column_stack([floats(everyone[name]) for name in REQUESTS]), use)
     gpus, pods = np.nan_to_num(floats(nodes["gpus"])), np.nan_to_num(floats(nodes["allocatable_pods"]), nan=np.inf)
-    offered = np.column_stack([offered, gpus, pods])
-    needs = np.column_stack([needs, np.nan_to_num(floats(everyone["gpu_request"])), np.ones(len(needs))])
+    extended, more_offered, more_needs = _extended(nodes, everyone)
+    offered = np.column_stack([offered, gpus, pods, more_offered])
+    needs = np.column_stack([needs, np.nan_to_num(floats(everyone["gpu_request"])), np.ones(len(needs)), more_needs])
     row_of = snapshot.node_index
     home = np.append(homes(snapshot), [row_of[node] for node in unmeasured["node"].to_pylist()]).astype(np.int64)
     promised = np.zeros(offered.shape)
@@ -100,7 +113,21 @@ def _room(snapshot: Snapshot, described: pa.Table, placed: pa.Table, unmeasured:
         {uid: (row,) for uid, row in zip(uids, home.tolist(), strict=True)},
     )
     mine = np.nan_to_num(needs[: len(snapshot.containers)], nan=np.inf, posinf=np.inf)
-    return Room(np.where(known, offered - promised, -np.inf), mine, snapshot.containers, occupancy)
+    return Room(np.where(known, offered - promised, -np.inf), mine, snapshot.containers, occupancy, extended)
+
+
+def _extended(nodes: pa.Table, pods: pa.Table) -> tuple[tuple[str, ...], Floats, Floats]:
+    """Extended resources that pods request; (n, r) what nodes have, inf where they do not say; (m, r) requests."""
+    has, wants = (_numbers(of) for of in (nodes["allocatable_extended"], pods["extended_requests"]))
+    names = tuple(sorted({name for row in wants for name in row or {}}))
+    offered = [[np.inf if row is None else row.get(name, 0.0) for name in names] for row in has]
+    needs = [[(row or {}).get(name, 0.0) for name in names] for row in wants]
+    return names, np.array(offered).reshape(len(has), -1), np.array(needs).reshape(len(wants), -1)
+
+
+def _numbers(column: pa.ChunkedArray) -> list[dict[str, float] | None]:
+    rows = column.to_pylist()
+    return [None if row is None else {name: float(amount) for name, amount in dict(row).items()} for row in rows]
 
 
 def _rows(table: pa.Table) -> list[dict[str, object]]:
@@ -139,6 +166,23 @@ def _began(snapshot: Snapshot, placements: pa.Table) -> dict[str, int]:
     return {uid: first_seen[uid] for uid in snapshot.containers if uid in first_seen}
 
 
+def _allowed(uids: Sequence[str], placed: pa.Table) -> dict[str, int]:
+    numbers = placed["disruptions_allowed"].to_pylist()
+    return {uid: number for uid, number in zip(uids, numbers, strict=True) if number is not None}
+
+
+def spare_of(rows: Sequence[Mapping[str, object]]) -> dict[str, int]:
+    """Pods that run beyond what each gang needs, by gang; without one that does not say what it needs."""
+    running, minima = Counter[str](), dict[str, int]()
+    for row in rows:
+        gang, minimum = row["gang"], row["gang_minimum"]
+        if gang is not None and row["event"] in {"add", "change"}:
+            running[str(gang)] += 1
+            if isinstance(minimum, int):
+                minima[str(gang)] = max(minimum, minima.get(str(gang), 0))
+    return {gang: running[gang] - minimum for gang, minimum in minima.items()}
+
+
 def _either(rows: pa.Table, first: str, second: str) -> Floats:
     preferred, otherwise = floats(rows[first]), floats(rows[second])
     return np.where(np.isfinite(preferred), preferred, otherwise)
@@ -166,7 +210,7 @@ def _identity(uid: str, row: Mapping[str, object]) -> Identity:
     )
 
 
-def _why(row: Mapping[str, object]) -> str:
+def _why(row: Mapping[str, object], spare: Mapping[str, int]) -> str:
     """Why a container is not moved; empty where nothing speaks against it."""
     if row["event"] is None:
         return "it has no description on topic placements"
@@ -176,4 +220,19 @@ def _why(row: Mapping[str, object]) -> str:
         return "it is pinned"
     if row["local_storage"]:
         return "it has data on its node"
-    return "it belongs to a gang that is scheduled as a whole" if row["gang"] else ""
+    return _why_not_now(row, spare)
+
+
+def _why_not_now(row: Mapping[str, object], spare: Mapping[str, int]) -> str:
+    """Why its disruption budget or gang cannot spare a container; empty where they can."""
+    if row["disruption_budget"] is not None and row["disruptions_allowed"] == 0:
+        return f"its disruption budget {row['disruption_budget']} allows no disruption"
+    gang = row["gang"]
+    if gang and str(gang) not in spare:
+        return f"its gang {gang} is scheduled as a whole, and its minimum is not known"
+    return below_minimum(str(gang)) if gang and spare[str(gang)] <= 0 else ""
+
+
+def below_minimum(gang: str) -> str:
+    """Why a pod of a gang is not moved that has no pod to spare."""
+    return f"its gang {gang} would fall below its minimum"

@@ -56,15 +56,17 @@ def run_watch(
 
 
 def _followers(api: Any, namespaces: Sequence[str], state: Path, around: "Surroundings") -> list["Follower"]:
-    """One for nodes, and one for pods or one for those of each namespace; each keeps its own position."""
-    from ingest.kube.events import CLUSTER_NODES, PODS
-    from ingest.kube.list_watch import node_feed, pod_feed
+    """One for nodes, and for all or each namespace one for budgets and one for pods; each keeps its own position."""
+    from ingest.kube.events import BUDGETS, CLUSTER_NODES, PODS
+    from ingest.kube.list_watch import budget_feed, node_feed, pod_feed
     from ingest.kube.watcher import Follower
 
-    nodes = Follower(CLUSTER_NODES, node_feed(api), state / "nodes.json", around)
-    names = {f"pods-{name}" if name else "pods": name for name in (dict.fromkeys(namespaces) or (None,))}
-    pods = [Follower(PODS, pod_feed(api, name), state / f"{stem}.json", around) for stem, name in names.items()]
-    return [nodes, *pods]
+    followers = [Follower(CLUSTER_NODES, node_feed(api), state / "nodes.json", around)]
+    for name in dict.fromkeys(namespaces) or (None,):
+        of = f"-{name}" if name else ""
+        budgets = Follower(BUDGETS, budget_feed(api, name), state / f"budgets{of}.json", around)
+        followers += [budgets, Follower(PODS, pod_feed(api, name), state / f"pods{of}.json", around, budgets)]
+    return followers
 
 
 def run_import(

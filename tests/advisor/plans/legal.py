@@ -68,7 +68,7 @@ def has_room(pod: Object, node: Object, here: list[Object]) -> bool:
         wanted = requested(resource, pod)
         return bool(wanted == 0 or taken + wanted <= parse_quantity(node["status"]["allocatable"][resource]))
 
-    return all(fits(resource) for resource in ("cpu", "memory", "nvidia.com/gpu"))
+    return all(fits(resource) for resource in ("cpu", "memory", "nvidia.com/gpu", "example.com/fpga"))
 
 
 def terms(pod: Object, kind: str) -> list[Object]:

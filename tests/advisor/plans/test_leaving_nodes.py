@@ -46,7 +46,7 @@ def with_ghosts(seed: int, *taints: str) -> Drawn:
     )
     keep = ("nodeName", "containers")
     free = [{**pod, "spec": {k: pod["spec"][k] for k in keep} | {"tolerations": ANYTHING}} for pod in of.pods]
-    return Drawn(grown, (*of.nodes, *ghosts), tuple(free))
+    return Drawn(grown, (*of.nodes, *ghosts), tuple(free), ())
 
 
 @pytest.mark.parametrize("taint", ["karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"])

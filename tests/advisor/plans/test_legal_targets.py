@@ -16,7 +16,7 @@ from advisor.remediation.migration_options import move_antagonist, move_victim
 from advisor.remediation.ranked_options import hurt_by, lately, restart_of
 from advisor.remediation.room import Room
 from advisor.scoring.scorer import ModelScorer
-from e2e.kube.drawn import Drawn, drawn, situation
+from e2e.kube.drawn import MINIMUM, Drawn, drawn, situation
 from tests.advisor.clusters import snapshot
 from tests.advisor.plans.legal import Object, refusals
 
@@ -43,23 +43,55 @@ def placed(of: Drawn) -> dict[str, tuple[Object, str]]:
     return {one["metadata"]["uid"]: (one, one["spec"]["nodeName"]) for one in of.pods}
 
 
+def gang_of(pod: Object) -> tuple[str, str] | None:
+    """Namespace and name of a pod's gang."""
+    name = pod["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group")
+    return name and (pod["metadata"]["namespace"], name)
+
+
+def protects(budget: Object, pod: Object) -> bool:
+    """Whether a budget of a drawn cluster selects a pod."""
+    selector, app = budget["spec"]["selector"], pod["metadata"]["labels"]["app"]
+    apps = [selector["matchLabels"]["app"]] if "matchLabels" in selector else selector["matchExpressions"][0]["values"]
+    return app in apps and budget["metadata"]["namespace"] == pod["metadata"]["namespace"]
+
+
 def test_every_target_of_200_drawn_clusters_is_legal(plans: list[tuple[Drawn, Situation, Plan | None]]) -> None:
-    steps, kinds = 0, Counter[str]()
+    steps, of_gangs, kinds = 0, 0, Counter[str]()
     for of, _, plan in plans:
+        pods = {one["metadata"]["uid"]: one for one in of.pods}
         now, nodes = placed(of), {one["metadata"]["name"]: one for one in of.nodes}
         for step in moves_of(plan):
             uid, target = step.who.container, str(step.target)
             pod, _ = now.pop(uid)
-            assert "scheduling.x-k8s.io/pod-group" not in pod["metadata"]["labels"]
             assert refusals(pod, nodes[target], list(nodes.values()), list(now.values())) == []
             now[uid] = (pod, target)
             steps += 1
             kinds[step.kind] += 1
         for turn in {step.round for step in moves_of(plan)}:
-            budgets = [(s.who.namespace, s.who.budget) for s in moves_of(plan) if s.round == turn and s.who.budget]
-            assert len(budgets) == len(set(budgets))
-    print(f"{steps} steps on {CLUSTERS} clusters: {dict(kinds)}")  # noqa: T201
+            gone = [pods[s.who.container] for s in moves_of(plan) if s.round == turn]
+            for budget in of.budgets:
+                assert sum(protects(budget, pod) for pod in gone) <= budget["status"]["disruptionsAllowed"]
+        gone = [pods[step.who.container] for step in moves_of(plan)]
+        for gang in {gang_of(pod) for pod in gone} - {None}:
+            members = [pod for pod in of.pods if gang_of(pod) == gang]
+            away = sum(gang_of(pod) == gang for pod in gone)
+            assert len(members) - away >= int(members[0]["metadata"]["annotations"][MINIMUM])
+            of_gangs += away
+    assert of_gangs
+    print(f"{of_gangs} of gangs, {steps} steps on {CLUSTERS} clusters: {dict(kinds)}")  # noqa: T201
     assert steps >= 400
+
+
+def test_a_plan_moves_as_many_of_a_gang_as_it_can_spare(plans: list[tuple[Drawn, Situation, Plan | None]]) -> None:
+    facing = next(facing for _, facing, plan in plans if len(moves_of(plan)) > 2)
+    gangs = dict.fromkeys(facing.scene.snapshot.containers, "shop/g")
+
+    def moves(spare: int) -> int:
+        roster = replace(facing.roster, gangs=gangs, spare={"shop/g": spare})
+        return len(moves_of(draft(replace(facing, roster=roster), RULES).plan))
+
+    assert [moves(spare) for spare in (0, 1, 2)] == [0, 1, 2]
 
 
 def test_where_a_legal_move_pays_the_plan_has_one(plans: list[tuple[Drawn, Situation, Plan | None]]) -> None:

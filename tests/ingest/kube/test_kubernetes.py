@@ -28,8 +28,8 @@ from ingest.kafka_io.replay import Sender
 from ingest.kafka_io.sender import Outlet
 from ingest.kafka_io.stream_files import Message
 from ingest.kube.api_types import Pod
-from ingest.kube.events import CLUSTER_NODES, PODS
-from ingest.kube.list_watch import Feed, core_api, node_feed, pod_feed
+from ingest.kube.events import BUDGETS, CLUSTER_NODES, PODS
+from ingest.kube.list_watch import Feed, budget_feed, core_api, node_feed, pod_feed
 from ingest.kube.pods import placement
 from ingest.kube.watcher import Backoff, Follower, Surroundings, WatchMetrics, follow_all
 from ingest.lake.tables import Lake
@@ -93,8 +93,10 @@ def followers(address: str, outlet: Outlet, state: Path, metrics: WatchMetrics, 
     made = client.Configuration(host=address)
     made.retries = False
     api = client.CoreV1Api(client.ApiClient(made))
+    budgets = Follower(BUDGETS, budget_feed(api, page=page), state / "budgets.json", around)
     return [
-        Follower(PODS, pod_feed(api, page=page), state / "pods.json", around),
+        budgets,
+        Follower(PODS, pod_feed(api, page=page), state / "pods.json", around, budgets),
         Follower(CLUSTER_NODES, node_feed(api, page=page), state / "nodes.json", around),
     ]
 

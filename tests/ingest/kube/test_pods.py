@@ -88,6 +88,7 @@ def test_a_pod_says_who_it_is_and_what_it_asks_for() -> None:
         "memory_request_bytes": 2.0**30,
         "memory_limit_bytes": 2.0**31,
         "gpu_request": 0.0,
+        "extended_requests": {},
         "priority": 0,
         "pinned": False,
         "local_storage": False,
@@ -204,6 +205,19 @@ def test_a_class_label_decides() -> None:
     assert placed(labels={"koordinator.sh/qosClass": "SYSTEM"})["qos"] == "SYSTEM"
 
 
+def test_extended_resources_and_huge_pages_are_published_by_name() -> None:
+    fpga = {"name": "x", "image": "i", "resources": {"requests": {"cpu": "1", "example.com/fpga": "2"}}}
+    init = {"name": "y", "image": "i", "resources": {"requests": {"hugepages-2Mi": "4Mi", "example.com/fpga": "1"}}}
+    node = a_node("n1")
+    node["status"]["allocatable"] |= {"example.com/fpga": "4", "hugepages-2Mi": "0", "ephemeral-storage": "1Gi"}
+
+    wanted = placed(spec={"containers": [fpga], "initContainers": [init]})["extended_requests"]
+    has = node_facts(Node.model_validate(node), "c")["allocatable_extended"]
+
+    assert wanted == {"example.com/fpga": "2.0", "hugepages-2Mi": "4194304.0"}
+    assert has == {"example.com/fpga": "4.0", "hugepages-2Mi": "0.0"}
+
+
 @pytest.mark.parametrize(
     "named",
     [
@@ -214,7 +228,29 @@ def test_a_class_label_decides() -> None:
     ],
 )
 def test_a_gang_is_found_whoever_schedules_it(named: dict[str, Any]) -> None:
-    assert placed(**named)["gang"] == "shop/train"
+    found = placed(**named)
+
+    assert found["gang"] == "shop/train"
+    assert "gang_minimum" not in found, "only the PodGroup has it"
+
+
+@pytest.mark.parametrize(
+    ("named", "minimum"),
+    [
+        ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "4"}}, 4),
+        ({"labels": {"pod-group.scheduling.sigs.k8s.io/min-available": "4"}}, 4),
+        ({"annotations": {"scheduling.volcano.sh/group-min-member": "4"}}, 4),
+        ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "most"}}, None),
+        ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "-1"}}, None),
+    ],
+)
+def test_a_gang_has_the_minimum_that_its_pods_say(named: dict[str, Any], minimum: int | None) -> None:
+    group = {"spec": {"schedulingGroup": {"podGroupName": "train"}}}
+
+    found = placed(**named, **group)
+
+    assert (found["gang"], found.get("gang_minimum")) == ("shop/train", minimum)
+    assert "gang_minimum" not in placed(**named), "without a gang it is about nothing"
 
 
 def test_koordinators_cores_pin_and_nonsense_does_not() -> None:
@@ -277,6 +313,7 @@ def test_a_node_says_what_it_is_and_has() -> None:
         "allocatable_cores": 7.91,
         "allocatable_memory_bytes": 31.0 * 2**30,
         "allocatable_pods": 110.0,
+        "allocatable_extended": {},
         "gpus": 4.0,
         "zone": "z1",
         "rack": "r7",

@@ -85,6 +85,24 @@ def test_a_disruption_budget_that_is_in_use_is_not_used_again() -> None:
     assert refused(same, NOBODY, (replace(other, at_us=NOW_US - 2 * HOUR_US),), RULES, NOW_US) == ""
 
 
+@pytest.mark.parametrize(("allowed", "taken", "refuses"), [(1, 1, True), (2, 1, False), (2, 2, True), (3, 2, False)])
+def test_a_disruption_budget_gives_as_many_moves_an_hour_as_it_allows(
+    allowed: int, taken: int, *, refuses: bool
+) -> None:
+    others = [step(of=who(f"uid-{n}", app="db", budget="db"), source="n5", target="n6") for n in range(2, 2 + taken)]
+    same = step(of=who("uid-9", app="db", budget="db"))
+
+    why = refused(same, NOBODY, [past(of, ago_us=HOUR_US // 2) for of in others], RULES, NOW_US, allowed=allowed)
+
+    assert ("budget db is in use" in why) is refuses
+
+
+def test_so_many_of_a_disruption_budget_move_at_once_as_it_allows() -> None:
+    of = [who(f"uid-{n}", budget="b") for n in range(3)]
+
+    assert [shares_budget(of[0], of[1:n], 2) for n in (1, 2, 3)] == [False, False, True]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "shared"),
     [

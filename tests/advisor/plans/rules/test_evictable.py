@@ -60,11 +60,31 @@ def test_of_whom_nobody_told_nothing_is_known_and_it_is_left_alone() -> None:
         ({"pinned": True}, "it is pinned"),
         ({"local_storage": True}, "it has data on its node"),
         ({"qos": "SYSTEM"}, "it is a system container"),
-        ({"gang": "g"}, "it belongs to a gang that is scheduled as a whole"),
+        ({"disruption_budget": "web", "disruptions_allowed": 0}, "its disruption budget web allows no disruption"),
+        ({"gang": "g"}, "its gang g is scheduled as a whole, and its minimum is not known"),
+        ({"gang": "g", "gang_minimum": 1}, "its gang g would fall below its minimum"),
     ],
 )
 def test_whoever_may_not_go_is_left_alone_with_the_reason(told: dict[str, object], why: str) -> None:
     assert roster(TWO, placed(FIRST, **told)).left_alone[FIRST] == why
+
+
+@pytest.mark.parametrize(("minimum", "spare"), [(1, 1), (2, 0), (3, -1)])
+def test_a_gang_spares_the_pods_that_run_beyond_its_minimum(minimum: int, spare: int) -> None:
+    gang = {"gang": "shop/g", "gang_minimum": minimum}
+    ended = placed("over", event="delete", **gang)
+
+    found = roster(TWO, placed(FIRST, **gang), placed("unmeasured", **gang), placed(LAST), ended)
+
+    assert (found.gangs, found.spare) == ({FIRST: "shop/g"}, {"shop/g": spare})
+    assert (FIRST in found.left_alone) is (spare <= 0)
+
+
+def test_what_a_disruption_budget_allows_is_known_where_the_watcher_says_so() -> None:
+    found = roster(TWO, placed(FIRST, disruption_budget="web", disruptions_allowed=2), placed(LAST, app="db"))
+
+    assert found.allowed == {FIRST: 2}
+    assert not {FIRST, LAST} & found.left_alone.keys()
 
 
 def test_room_is_what_may_be_given_out_less_the_larger_of_requests_and_use() -> None:
@@ -77,6 +97,21 @@ def test_room_is_what_may_be_given_out_less_the_larger_of_requests_and_use() -> 
     assert found.room.needs[0].tolist() == [3.0, 1e9, 0.0, 1.0]
     np.testing.assert_allclose(found.room.free[:, :2], [[7.0 - 3.0 - 1.0, 64e9 - 2e9], [7.0 - 2.0, 64e9 - 2e9]])
     assert found.room.free[:, 2:].tolist() == [[0.0, np.inf], [0.0, np.inf]]
+
+
+def test_a_node_without_an_extended_resource_that_a_pod_requests_is_no_target_and_named() -> None:
+    asks = {"extended_requests": [("example.com/fpga", "1.0"), ("hugepages-2Mi", "4194304.0")]}
+    small = {"cpu_request_cores": 0.1, "memory_request_bytes": 1e6}
+    taken = placed("unmeasured", node="n1", extended_requests=[("example.com/fpga", "1.0")], **small)
+    home = TWO.nodes.index("n0")
+
+    def lacking(has: list[tuple[str, str]] | None) -> str:
+        return roster(TWO, placed(FIRST, **asks), taken, allocatable_extended=has, cores=99.0).room.lacking(0, home)
+
+    assert lacking([("example.com/fpga", "2.0"), ("hugepages-2Mi", "8388608.0")]) == ""
+    assert lacking([("example.com/fpga", "1.0"), ("hugepages-2Mi", "8388608.0")]) == "1 lacks example.com/fpga"
+    assert lacking([("example.com/fpga", "2.0")]) == "1 lacks hugepages-2Mi"
+    assert lacking(None) == "", "its node does not say"
 
 
 def test_a_node_of_which_nothing_is_known_has_no_room_and_who_needs_the_unknown_fits_nowhere() -> None:
