@@ -5,7 +5,8 @@ import os
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from rich.text import Text
 from cohabit.cli.data.stream import show_lake
 from cohabit.cli.models.train import LEGEND, report_table, show_metrics
 from cohabit.cli.operate.serve import source_of
+from cohabit.cli.operate.victims import VICTIM_COLUMNS, victim_row
 from cohabit.config.settings import read_settings
 from cohabit.terminal.console import bar, console, show_table
 from cohabit.terminal.locations import TOPICS
@@ -29,6 +31,7 @@ from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 
 if TYPE_CHECKING:
+    from advisor.diagnosis.slowdown_causes import Diagnosis
     from cohabit.server.main import Listening
     from features.jobs.job_plan import Stretch
 
@@ -67,7 +70,7 @@ def run_demo(*, kafka: bool, leave: bool, hours: float) -> None:
     """See `cohabit demo`."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cohabit-demo-")))
-        demo = Demo(folder, Plan(hours=hours))
+        demo = Demo(folder, Plan(hours=hours, antagonists=1))
         with demo.stage("simulate"):
             _simulate(demo)
         if kafka:
@@ -83,6 +86,8 @@ def run_demo(*, kafka: bool, leave: bool, hours: float) -> None:
             _measured(demo)
         with demo.stage("snapshot"):
             _refresh(demo)
+        with demo.stage("victims"):
+            _victims(demo)
         _serve(demo, leave=leave)
 
 
@@ -204,6 +209,26 @@ def _refresh(demo: Demo) -> None:
         how,
         published=lambda version, nodes, held: console.print(f"  snapshot {version}: {nodes} nodes, {held} containers"),
     )
+
+
+def _victims(demo: Demo) -> None:
+    """Containers that a neighbour slows down at the end, and the neighbour that the diagnosis names most often."""
+    from cohabit.diagnosis.diagnose import diagnosed, newest_window
+
+    found = diagnosed(demo.lake(), newest_window(demo.lake()))
+    slowed = [victim_row(one) for one in found if one.verdict == "antagonist"]
+    show_table("victims with a known antagonist", VICTIM_COLUMNS, slowed[:CANDIDATES])
+    console.print(f"noisy neighbour: {noisiest(found) or 'none'}", style="bold")
+
+
+def noisiest(found: Sequence["Diagnosis"]) -> str:
+    """The antagonist of most victims, in words; empty without one."""
+    named = [(one.suspects[0], one.node) for one in found if one.verdict == "antagonist"]
+    counts = Counter((top.container, top.app, node) for top, node in named)
+    if not counts:
+        return ""
+    (container, app, node), victims = counts.most_common(1)[0]
+    return f"{container} of {app} on {node}, antagonist of {victims} victims"
 
 
 def _serve(demo: Demo, *, leave: bool) -> None:

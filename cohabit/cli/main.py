@@ -279,7 +279,7 @@ app.add_typer(admin_app, name="admin", rich_help_panel=ADMIN)
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real broker and Spark's Kafka source.")] = False,
     leave: Annotated[bool, typer.Option("--exit", help="Exit after the report instead of serving.")] = False,
-    hours: Annotated[float, typer.Option(min=1.0, max=8784, help="Hours of metrics to simulate.")] = 4.0,
+    hours: Annotated[float, typer.Option(min=1.0, max=8784, help="Hours of metrics to simulate.")] = 3.0,
 ) -> None:
     """Run the whole pipeline on embedded defaults: metrics in, advice out."""
     from cohabit.cli.demo import run_demo

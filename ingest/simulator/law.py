@@ -133,6 +133,21 @@ def draw_apps(count: int, rng: np.random.Generator, likeness: Likeness | None = 
     )
 
 
+def with_antagonist(apps: Apps) -> Apps:
+    """The apps and one more, BE: it fills last-level cache and memory bandwidth, and is itself hardly slowed down."""
+    heavy = np.array([[32.0, 90e6, 240e9, 3e9, 5e9]])
+    return Apps(
+        demand=np.vstack([apps.demand, heavy]),
+        pressure=np.vstack([apps.pressure, heavy]),
+        sensitivity=np.vstack([apps.sensitivity, np.full(heavy.shape, 0.05)]),
+        cpi=np.append(apps.cpi, 1.5),
+        rt_ms=np.append(apps.rt_ms, np.nan),
+        qps=np.append(apps.qps, np.nan),
+        cpi_blind=np.append(apps.cpi_blind, False),
+        best_effort=np.append(apps.best_effort, True),
+    )
+
+
 def _alike(own: Floats, of_team: Floats, share: float, *, mean_log: float) -> Floats:
     """(n, k) values of which teams explain a share; mean and variance of their logarithms stay."""
     apart, common = np.log(own) - mean_log, np.log(of_team) - mean_log

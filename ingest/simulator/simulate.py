@@ -7,15 +7,21 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from ingest.simulator.law import Apps, Law, draw_apps, draw_likeness
+from ingest.simulator.law import Apps, Law, draw_apps, draw_likeness, with_antagonist
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, Message, describe_beats, describe_events, describe_nodes, describe_usage
-from ingest.simulator.simulated_cluster import Truth, churn, empty_cluster, fill, step
+from ingest.simulator.simulated_cluster import Action, Place, Truth, churn, empty_cluster, fill, step
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to simulate; `law` is a name in LAWS, `team_likeness` the share of apps' variance that teams explain."""
+    """What to simulate.
+
+    Args:
+        law: a name in LAWS.
+        team_likeness: the share of apps' variance that teams explain.
+        antagonists: noisy neighbours, all of one more app, that start at half-time on nodes drawn from the seed.
+    """
 
     nodes: int = 24
     apps: int = 24
@@ -27,6 +33,7 @@ class Plan:
     cluster: str = "sim"
     law: str = "saturating"
     team_likeness: float = 0.0
+    antagonists: int = 0
     start: datetime = datetime(2026, 3, 2, tzinfo=UTC)
     faults: Faults = field(default_factory=Faults)
 
@@ -40,7 +47,14 @@ def hidden_apps(plan: Plan) -> Apps:
     """The apps of a plan, drawn from its seed."""
     share = plan.team_likeness
     likeness = draw_likeness(share, np.random.default_rng([plan.seed, 2])) if share else None
-    return draw_apps(plan.apps, np.random.default_rng([plan.seed, 0]), likeness)
+    apps = draw_apps(plan.apps, np.random.default_rng([plan.seed, 0]), likeness)
+    return with_antagonist(apps) if plan.antagonists else apps
+
+
+def planted(plan: Plan, app: int) -> list[Action]:
+    """Starts of a plan's noisy neighbours, on less crowded nodes: on others many press, and none stands out."""
+    nodes = np.random.default_rng([plan.seed, 3]).integers(plan.nodes // 4, (plan.nodes + 1) // 2, plan.antagonists)
+    return [Place(app, int(node)) for node in nodes]
 
 
 class InFlight:
@@ -81,13 +95,14 @@ def simulate(
         For each interval the messages that arrived during it, in order of arrival, and what was true in it. The last
         interval also brings the stragglers.
     """
-    rng = np.random.default_rng([plan.seed, 1])
+    rng, apps = np.random.default_rng([plan.seed, 1]), len(best_effort) - (plan.antagonists > 0)
     state = empty_cluster(plan.nodes, best_effort, plan.start.timestamp())
     sending = InFlight()
     for number in range(plan.steps):
         sent = describe_nodes(state, plan.cluster) if number == 0 else []
         rate = plan.churn_per_hour * plan.interval_s / 3600
-        actions = fill(state, plan.per_node, rng) if number == 0 else churn(state, rate, rng)
+        drawn = fill(state, plan.per_node, rng, apps) if number == 0 else churn(state, rate, rng, apps)
+        actions = [*drawn, *planted(plan, apps)] if number == plan.steps // 2 else drawn
         holds = later.law if later is not None and number >= later.step else law
         state, records, truth = step(state, actions, law=holds, interval_s=plan.interval_s, rng=rng)
         sent += describe_beats(state, plan.interval_s, plan.cluster)

@@ -177,19 +177,17 @@ def crowding(state: State) -> Floats:
     return np.linspace(0.1, 1.9, len(state.platform))
 
 
-def fill(state: State, per_node: int, rng: np.random.Generator) -> list[Action]:
-    """Placements that put about `per_node` containers of random apps on every node, unevenly."""
-    apps = len(state.best_effort)
+def fill(state: State, per_node: int, rng: np.random.Generator, apps: int) -> list[Action]:
+    """Placements that put about `per_node` containers of random ones of `apps` on every node, unevenly."""
     counts = np.round(per_node * crowding(state)).astype(int)
     return [Place(int(rng.integers(apps)), node) for node, count in enumerate(counts) for _ in range(count)]
 
 
-def churn(state: State, rate: float, rng: np.random.Generator) -> list[Action]:
-    """Replace each container with probability `rate` by one of a random app elsewhere; now and then a deploy."""
-    gone = [c for c in state.containers if rng.random() < rate]
+def churn(state: State, rate: float, rng: np.random.Generator, apps: int) -> list[Action]:
+    """Replace each container of the first `apps` with probability `rate` by one elsewhere; now and then a deploy."""
+    gone = [c for c in state.containers if rng.random() < rate and c.app < apps]
     weight = crowding(state) / crowding(state).sum()
     nodes = rng.choice(len(weight), len(gone), p=weight)
-    apps = len(state.best_effort)
     starts: list[Action] = [Place(int(rng.integers(apps)), int(node)) for node in nodes]
     deploys: list[Action] = [Deploy(int(rng.integers(apps)), int(state.time_s))] if rng.random() < rate else []
     return [*(Remove(c.uid) for c in gone), *starts, *deploys]

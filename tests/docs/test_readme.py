@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.cli.demo import noisiest
+from cohabit.diagnosis.diagnose import diagnosed, newest_window
+from features.schema.tables import TABLES
+from ingest.lake.tables import Lake
 from tests.docs.node_counts import by_map_and_page
 
 pytestmark = pytest.mark.slow
@@ -67,6 +71,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_steps_leave_a_bundle_and_a_snapshot(folder: Path) -> None:
     assert any((folder / "try" / "registry").glob("*/manifest.json"))
     assert (folder / "try" / "snapshots" / "current").exists()
+
+
+def test_the_planted_noisy_neighbour_is_named(folder: Path) -> None:
+    lake = Lake.open(folder / "try" / "lake", TABLES)
+
+    assert "of app-009 on node-0002" in noisiest(diagnosed(lake, newest_window(lake)))  # one app after the nine
 
 
 def test_the_requests_are_answered(folder: Path) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ingest.pipeline.consumer_loop import Formats
     from ingest.pipeline.runner import Until
     from ingest.pipeline.transform import Landing
+    from ingest.simulator.simulate import Plan
 
 MAX_UNKNOWN = 10
 MAX_DETAIL = 60
@@ -60,18 +61,16 @@ def run_topics(bootstrap: Brokers, partitions: int | None) -> None:
     )
 
 
-def run_simulate(folder: Path, *, nodes: int, apps: int, hours: float, seed: int, law: str, truth: Path | None) -> None:
+def run_simulate(folder: Path, plan: "Plan", truth: Path | None) -> None:
     """See `cohabit dev simulate`."""
     from cohabit.ingestion.simulation import simulate_into
     from ingest.kafka_io.stream_files import topics_in
     from ingest.simulator.laws import LAWS
-    from ingest.simulator.simulate import Plan
 
-    if law not in LAWS:
-        raise CohabitError(f"--law {law}: there are {', '.join(LAWS)}")
+    if plan.law not in LAWS:
+        raise CohabitError(f"--law {plan.law}: there are {', '.join(LAWS)}")
     if there := topics_in(folder):
         raise stream_exists(folder, there)
-    plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed, law=law)
     with bar("simulating") as shown:
         count = simulate_into(folder, plan, shown.reach, truth=truth)
     console.print(f"{count:,} messages of cluster {plan.cluster} in {folder}; next: cohabit ingest {folder}")

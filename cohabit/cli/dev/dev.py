@@ -67,12 +67,17 @@ def simulate(
             "multiply) or threshold (nothing up to a knee, then the worst resource)."
         ),
     ] = "saturating",
+    antagonists: Annotated[
+        int, typer.Option(min=0, help="Number of noisy neighbours, containers of one more app, from half-time on.")
+    ] = 0,
     truth: Annotated[Path | None, typer.Option(help="Also write the true slowdowns here; not for training.")] = None,
 ) -> None:
     """Write the metrics of a simulated cluster, with late, duplicate, skewed and malformed records."""
     from cohabit.cli.data.stream import run_simulate
+    from ingest.simulator.simulate import Plan
 
-    run_simulate(folder, nodes=nodes, apps=apps, hours=hours, seed=seed, law=law, truth=truth)
+    plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed, law=law, antagonists=antagonists)
+    run_simulate(folder, plan, truth)
 
 
 @dev_app.command()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 40
 """Rows for people; files have all."""
+VICTIM_COLUMNS = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
 BARS = "▁▂▃▄▅▆▇█"
 NO_VICTIMS = "no latency-sensitive container was slower than 1.25 times its baseline in three of its last five windows"
 
@@ -100,8 +101,7 @@ def _show_all(found: Sequence["Diagnosis"], until: datetime, looked_at: Mapping[
         console.print(f"no victims: {NO_VICTIMS}" if labelled else "no victims can be named: no container has a label")
         return
     rows = [victim_row(one) for one in found[:MAX_SHOWN]]
-    columns = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
-    show_table(f"victims, {until:%Y-%m-%d %H:%M} UTC", columns, rows)
+    show_table(f"victims, {until:%Y-%m-%d %H:%M} UTC", VICTIM_COLUMNS, rows)
     counts = Counter(one.verdict for one in found)
     console.print(", ".join(f"{verdict}: {number}" for verdict, number in counts.most_common()))
     if len(found) > MAX_SHOWN:

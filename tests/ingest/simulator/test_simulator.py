@@ -183,7 +183,7 @@ def test_containers_are_conserved() -> None:
     rng = np.random.default_rng(2)
     state = empty_cluster(4, (False,) * APPS, 1e9)
     for number in range(60):
-        actions = fill(state, 5, rng) if number == 0 else churn(state, 0.1, rng)
+        actions = fill(state, 5, rng, APPS) if number == 0 else churn(state, 0.1, rng, APPS)
         before = {c.uid for c in state.containers}
         state, records, _ = step(state, actions, law=LAW, interval_s=30, rng=rng)
         added, deleted = ({e.container.uid for e in records.events if e.kind == kind} for kind in ("add", "delete"))
