@@ -187,7 +187,8 @@ def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
 def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
     """Publish a node when what it says of itself changed; its heartbeats publish nothing.
 
-    One that is new to us is published twice, as of its creation and as of its last report: it was there in between.
+    One that is new to us, or made anew under its name, is published twice, as of its creation and as of its last
+    report: it was there in between.
 
     Raises:
         pydantic.ValidationError: it is no node.
@@ -201,7 +202,8 @@ def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
     named: Record = {"cluster": heard.cluster, "node": node.metadata.name}
     described: Record = {**facts, "event": "add"}
     came_ms = _ms(node.metadata.creation_timestamp)
-    new = published is None and came_ms is not None and came_ms < ts_ms
+    gone_ms = 0 if published is None else published.ts_ms if published.event == "delete" else ts_ms
+    new = came_ms is not None and gone_ms < came_ms < ts_ms
     records = [*([{**described, "ts": came_ms}] if new else []), {**described, "ts": ts_ms}]
     return Answer(records, Published("add", ts_ms, digest, named))
 

@@ -31,6 +31,17 @@ def test_a_deleted_node_has_a_record_of_its_end_and_one_made_anew_comes_after_it
     assert int(str(new["ts"])) > int(str(end["ts"]))
 
 
+def test_a_node_made_anew_while_the_watch_was_lost_is_there_from_its_creation() -> None:
+    gone = CLUSTER_NODES.gone(CLUSTER_NODES.seen(None, a_node("n1"), heard()).published, a_node("n1"), heard())
+    assert gone.published is not None
+    anew = a_node("n1", heartbeat="2026-03-01T14:00:00Z")
+    anew["metadata"]["creationTimestamp"] = "2026-03-01T13:00:00Z"
+
+    records = CLUSTER_NODES.seen(gone.published, anew, heard(1_772_366_400_000 + 125 * MINUTE_MS)).records
+
+    assert [int(str(record["ts"])) - 1_772_366_400_000 for record in records] == [60 * MINUTE_MS, 120 * MINUTE_MS]
+
+
 def test_a_node_that_a_list_lacks_has_ended_too() -> None:
     seen = CLUSTER_NODES.seen(None, a_node("n1"), heard())
 
