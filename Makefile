@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-kustomize e2e-golden e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-golden e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'

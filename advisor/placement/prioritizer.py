@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import structlog
@@ -36,7 +36,8 @@ from advisor.scoring.score_table_file import read_table
 from advisor.scoring.scorer import ModelScorer
 
 log = structlog.get_logger()
-T = TypeVar("T")
+Exactly = tuple[Answer, bytes]
+"""What exact scoring said, and its reply."""
 
 NO_ARRIVALS: Mapping[str, str] = {}
 SOURCE, REASON = b"cohabit-source", b"cohabit-reason"
@@ -81,10 +82,19 @@ class Want(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Points that exact scoring found for a class, by node, and when."""
+    """What exact scoring found for a class.
+
+    Args:
+        at_us: when, microseconds since 1970.
+        points: of each node.
+        predictor: the one that was asked; what another one says is not answered from here.
+        source: under which it is counted.
+    """
 
     at_us: int
     points: Mapping[str, int]
+    predictor: object
+    source: str
 
 
 @dataclass
@@ -144,7 +154,10 @@ class Prioritizer:
     def take(self, replies: Replies | None, arrived: Mapping[str, str] = NO_ARRIVALS) -> None:
         """Answer from newer replies, without those who arrived, from now on; for the event loop."""
         if replies is not None:
-            self._exact = {of: exact for of, exact in self._exact.items() if not replies.has(of)}
+            since = self.serving.now_us() - KEEP_US
+            self._exact = {
+                of: exact for of, exact in self._exact.items() if not replies.has(of) and exact.at_us >= since
+            }
         self.assumed.take(replies, arrived)
 
     def hear(self, bookings: Iterable[Booked]) -> None:
@@ -259,23 +272,24 @@ class Prioritizer:
         self.want(of, missing=missing)
         if replies is not None and not missing:
             return self._from_table(replies, of, offer)
-        if (exact := self._kept(of, offer)) is not None:
+        if (exact := self._kept(scorer, of, offer)) is not None:
             return exact
         if not self._busy and _residents(scorer, offer.names) <= MAX_EXACT:
-            scored = await self._within_deadline(partial(self._score, offer, of))
+            scored = await self._within_deadline(partial(self._score, offer), of)
             return self._nearest(replies, of, offer, "late") if scored is None else self._counted(scored)
         return self._nearest(replies, of, offer, "new_class")
 
-    def _kept(self, of: PodClass, offer: Offer) -> bytes | None:
-        """What exact scoring said lately of a class that the table lacks; None where that lacks a node."""
+    def _kept(self, scorer: ModelScorer, of: PodClass, offer: Offer) -> bytes | None:
+        """What exact scoring said lately of a class that the table lacks; None for another model or unscored nodes."""
         exact = self._exact.get(of)
         if (
             exact is None
+            or exact.predictor is not scorer.predictor
             or self.serving.now_us() - exact.at_us > KEEP_US
             or not exact.points.keys() >= set(offer.names)
         ):
             return None
-        self._count("model", "kept")
+        self._count(exact.source, "kept")
         return spelled_reply(offer.names, [exact.points[name] for name in offer.names])
 
     def _class_of(self, pending_pod: PendingPod) -> PodClass:
@@ -338,18 +352,26 @@ class Prioritizer:
         theirs = {of for name in siblings if (of := rack.get(name)) is not None}
         return packed(points, np.array([rack.get(name) in theirs for name in offer.names], np.bool_))
 
-    async def _within_deadline(self, work: Callable[[], T]) -> T | None:
-        """Result of the thread, None on timeout; the thread goes on, and no other starts meanwhile."""
+    async def _within_deadline(self, work: Callable[[], Exactly], of: PodClass) -> Exactly | None:
+        """Result of the thread, None on timeout; the thread goes on, and no other starts meanwhile. It is kept."""
         self._busy = True
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        future.add_done_callback(self._ended)
+        future.add_done_callback(partial(self._ended, of))
         done, _ = await asyncio.wait([future], timeout=DEADLINE_S)
         return future.result() if done else None
 
-    def _ended(self, work: "asyncio.Future[T]") -> None:
+    def _ended(self, of: PodClass, work: "asyncio.Future[Exactly]") -> None:
         self._busy = False
-        if not work.cancelled() and (error := work.exception()) is not None:
+        if work.cancelled():
+            return
+        if (error := work.exception()) is not None:
             log.error("background scoring failed", error=repr(error))
+            return
+        answer, _ = work.result()
+        if answer.scored is not None and (of in self._exact or len(self._exact) < MAX_KEPT):
+            points = dict(zip(answer.names, answer.points.tolist(), strict=True))
+            predictor, (source, _) = answer.scored.scorer.predictor, answer.counted
+            self._exact[of] = Exact(self.serving.now_us(), points, predictor, source)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Source and reason of the last answer, version and age of its snapshot, of the table where there is one."""
@@ -369,7 +391,7 @@ class Prioritizer:
     def _age_s(self) -> float:
         return (self.serving.now_us() - self.replies.table.as_of_us) / 1e6 if self.replies else float("inf")
 
-    def _counted(self, scored: tuple[Answer, bytes]) -> bytes:
+    def _counted(self, scored: Exactly) -> bytes:
         answer, reply = scored
         self._count(*answer.counted)
         return reply
@@ -378,12 +400,10 @@ class Prioritizer:
         self._counted_as = source, reason
         self.serving.answers.labels(source, reason).inc()
 
-    def _score(self, offer: Offer, of: PodClass | None = None) -> tuple[Answer, bytes]:
+    def _score(self, offer: Offer) -> Exactly:
         unique = list(dict.fromkeys(offer.names))
         answer = self.serving.answer_anyway(offer.pending_pod, unique)
         points = dict(zip(unique, answer.points.tolist(), strict=True))
-        if of is not None and answer.scored is not None and (of in self._exact or len(self._exact) < MAX_KEPT):
-            self._exact[of] = Exact(self.serving.now_us(), points)
         return answer, spelled_reply(offer.names, [points[name] for name in offer.names])
 
     def _neutral(self, offer: Offer, reason: str) -> bytes:

@@ -172,7 +172,7 @@ def named(timeline: Timeline, container: str, at: float, node: str | None = None
 
 
 def _confused(life: Life) -> set[str]:
-    """Containers that a format of names alone cannot tell from one of their name that came unheard."""
+    """Containers that a format of names alone cannot distinguish from one of their name that came unheard."""
     truth = life.truth
     if life.format not in BY_NAME:
         return set()

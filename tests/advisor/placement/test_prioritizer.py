@@ -176,6 +176,22 @@ def test_what_came_too_late_answers_the_next_request_of_its_class_until_the_tabl
     assert starting.headers()[2:] == [(b"cohabit-source", b"table")]
 
 
+def test_what_another_model_said_or_is_a_minute_old_is_not_kept(process: Process, tmp_path: Path) -> None:
+    starting = Prioritizer(process.serving, tmp_path / "none")
+    points(starting)
+    points(starting)
+    assert process.counted("cohabit_score_requests_total", source="model", reason="kept") == 1
+
+    process.promote("second")
+    process.serving.reload()
+    points(starting)
+    process.now_us += prioritizing.KEEP_US + 1
+    points(starting)
+
+    assert process.counted("cohabit_score_requests_total", source="model", reason="kept") == 1
+    assert process.counted("cohabit_score_requests_total", source="model", reason="") == 3
+
+
 def test_before_the_first_table_small_requests_are_scored_and_large_ones_neutral(
     process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
