@@ -27,7 +27,7 @@ LIVE: tuple[Law, ...] = (laws.live_is_batch, laws.nothing_ended_is_advised_on, l
 EVERY = 1 if MANY else 4
 """Of so many clusters one is refreshed too."""
 LAKES = {name: (name,) for name in SENDERS} if MANY else {"all": tuple(SENDERS)}
-"""Formats that share a lake."""
+"""Formats that share a lake, and a process: `make laws` spreads the formats over its processes."""
 SHOWN = 10
 LAWS: tuple[Law, ...] = (
     laws.everything_is_decoded,
@@ -44,7 +44,7 @@ LAWS: tuple[Law, ...] = (
 pytestmark = pytest.mark.hypothesis
 
 
-@pytest.fixture(scope="module", params=LAKES, ids=list(LAKES))
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LAKES])
 def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computed]:
     """Computed lives of many clusters: a lake of each format where they are many, else one of all."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
