@@ -1,9 +1,10 @@
 """Errors of the advisor: a class for each status of replies, and for what a caller catches."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from structlog.typing import FilteringBoundLogger
 
@@ -150,23 +151,21 @@ class NothingDiagnosed(AdvisorError):
         super().__init__("no diagnosis has run yet: run `cohabit victims --publish`")
 
 
-class Contained:
+@dataclass
+class Contained(AbstractContextManager["Contained"]):
     """Contain any error of a `with` block: log it, keep it in `error`, and go on after the block.
 
     For work that must not stop because of a fault in it: a scheduler always gets an answer. What ends a process
     (KeyboardInterrupt, SystemExit, cancellation) passes.
     """
 
-    def __init__(self, log: FilteringBoundLogger, event: str) -> None:
-        self.error: Exception | None = None
-        self._log, self._event = log, event
-
-    def __enter__(self) -> Self:
-        return self
+    log: FilteringBoundLogger
+    event: str
+    error: Exception | None = None
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         if not isinstance(error, Exception):
             return False
         self.error = error
-        self._log.exception(self._event, exc_info=error)
+        self.log.exception(self.event, exc_info=error)
         return True

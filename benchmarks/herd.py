@@ -19,7 +19,8 @@ from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot, publish
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.model_state import Serving
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 from advisor.scoring.score_table import ScoreTable, begun, score_columns
 from advisor.scoring.scorer import ModelScorer
 from benchmarks.choices import members_of, nodes_of, profiles_of

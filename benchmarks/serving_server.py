@@ -117,7 +117,7 @@ def with_baselines(app: FastAPI, prioritizer: Prioritizer) -> FastAPI:
         replies = prioritizer.replies
         assert replies is not None  # noqa: S101 - asked only once it is there
         of = PodClass(request.Pod.metadata.labels["app"], False)
-        asked = of if replies.has(of) else PodClass("", False)
+        asked = of if of in replies.row_of else PodClass("", False)
         points = replies.points(asked, replies.rows(request.NodeNames)).tolist()
         return [TwinScore(Host=name, Score=score) for name, score in zip(request.NodeNames, points, strict=True)]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from cohabit.config.logs import set_up_logs
 from ingest.devkafka.broker import Broker, create_topics, running_broker
 from ingest.schema.topics import Topic
 from tests.advisor.postgres_server import NewDatabase, running_postgres
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 os.environ.pop("COLUMNS", None)
 importlib.import_module("cohabit.terminal.console")
 """Made before a test says how wide its terminal is, so that it is as wide as each of them says."""
+
+set_up_logs("DEBUG")
+"""As commands do: structlog's own renderer takes seconds for an exception, since it shows every local variable."""
 
 os.environ |= dict.fromkeys(("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"), "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 """Each Spark, also those of commands, is quick to start; none of them lasts."""

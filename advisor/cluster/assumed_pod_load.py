@@ -7,9 +7,9 @@ observed among the residents; after two metric intervals without a sign, it ends
 Source: ours, DESIGN §6; the herd is what Mitzenmacher, "How useful is old information?", PODC 1997, warns of.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,11 +20,6 @@ from advisor.cluster.snapshot import Snapshot
 from features.training.residents import DEMAND
 
 T = TypeVar("T")
-
-KEPT_US = 120_000_000
-"""Two metric intervals."""
-MOST = 20_000
-"""Bookings at once; older ones end sooner when there are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,86 +43,6 @@ class Booked:
     own: bool = True
     group: str = ""
     reservation: str = ""
-
-
-@dataclass
-class Bookings:
-    """All assumed pods by uid, oldest first."""
-
-    _by_uid: dict[str, Booked] = field(default_factory=dict)
-    _of_class: Counter[PodClass] = field(default_factory=Counter)
-    _by_node: defaultdict[str, dict[str, Booked]] = field(default_factory=lambda: defaultdict(dict))
-
-    def book(self, booked: Booked) -> list[Booked]:
-        """Assume a pod; returns those that end with it: the pod's former one, and the oldest beyond the limit."""
-        ended = [self._end(booked.uid)] if booked.uid in self._by_uid else []
-        self._by_uid[booked.uid] = self._by_node[booked.node][booked.uid] = booked
-        self._of_class[booked.of] += 1
-        if len(self._by_uid) > MOST:
-            ended.append(self._end(next(iter(self._by_uid))))
-        return ended
-
-    def settle(self, arrived: Collection[str], now_us: int) -> list[Booked]:
-        """End bookings of containers that arrived or are overdue; these."""
-        over = [b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US]
-        return [self._end(uid) for uid in over]
-
-    def _end(self, uid: str) -> Booked:
-        ended = self._by_uid.pop(uid)
-        self._of_class[ended.of] -= 1
-        if not self._of_class[ended.of]:
-            del self._of_class[ended.of]
-        there = self._by_node[ended.node]
-        del there[uid]
-        if not there:
-            del self._by_node[ended.node]
-        return ended
-
-    def among(self, containers: Iterable[str]) -> set[str]:
-        """Those of the containers that are booked; may run in another thread than the rest."""
-        booked = frozenset(self._by_uid)
-        return {uid for uid in containers if uid in booked} if booked else set()
-
-    def on(self, nodes: Collection[str]) -> list[Booked]:
-        """Bookings on some nodes."""
-        return [booked for node in nodes for booked in self._by_node.get(node, {}).values()]
-
-    def alike(self, of: PodClass, but: str) -> int:
-        """Number of assumed pods of a class, one uid excluded."""
-        known = self._by_uid.get(but)
-        return self._of_class[of] - (known is not None and known.of == of)
-
-    def count(self, node: str) -> int:
-        """Number of assumed pods of a node."""
-        return len(self._by_node.get(node, ()))
-
-    def __iter__(self) -> Iterator[Booked]:
-        return iter(self._by_uid.values())
-
-    def __len__(self) -> int:
-        return len(self._by_uid)
-
-
-def singled_out(points: NDArray[np.int64], best: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Points that prefer one node for a pending pod among several equally good ones.
-
-    For a sequence of identical pending pods, each is scored with the previous one on its advised node. A scheduler
-    draws among nodes of equal scores: without this it would mostly be elsewhere.
-
-    Args:
-        points: (k,) 0 to 10.
-        best: (k,) the node that is meant; it has the most points.
-
-    Returns:
-        (k,) points: other nodes with the most points lose one, but none falls to 0.
-
-    Raises:
-        Nothing.
-
-    Source: ours; `python -m benchmarks herd`.
-    """
-    others = (points == points[best].max(initial=0)) & ~best & (points > 1)
-    return np.asarray(points - others, np.int64)
 
 
 def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]) -> Snapshot:

@@ -5,15 +5,16 @@ that assumed the newest pod on a node computes the node's cost and publishes it.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
+from prometheus_client import CollectorRegistry, Gauge
 
-from advisor.cluster.assumed_pod_load import Booked, Bookings
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.pod_groups import Groups
 from advisor.cluster.worker_bus import Coming, Counted, Journal
@@ -25,6 +26,10 @@ from advisor.scoring.scorer import ModelScorer
 log = structlog.get_logger()
 Exact = dict[str, dict[PodClass, tuple[int, float]]]
 
+KEPT_US = 120_000_000
+"""Two metric intervals."""
+MAX_BOOKED = 20_000
+"""Bookings at once; older ones end sooner when there are more."""
 MAX_CORRECTED, MAX_RECENT, MAX_WAITING = 8, 4, 256
 """Nodes and classes rescored at once for assumed pods, and nodes waiting; the oldest keep approximate counts."""
 LONGEST_UID, LONGEST_GROUP = 253, 512
@@ -32,6 +37,64 @@ LONGEST_UID, LONGEST_GROUP = 253, 512
 
 def no_peers(_booked: Booked, /) -> None:
     """Publishes to no other server."""
+
+
+@dataclass
+class Bookings:
+    """All assumed pods by uid, oldest first."""
+
+    _by_uid: dict[str, Booked] = field(default_factory=dict)
+    _of_class: Counter[PodClass] = field(default_factory=Counter)
+    _by_node: defaultdict[str, dict[str, Booked]] = field(default_factory=lambda: defaultdict(dict))
+
+    def book(self, booked: Booked) -> list[Booked]:
+        """Assume a pod; returns those that end with it: the pod's former one, and the oldest beyond the limit."""
+        ended = [self._end(booked.uid)] if booked.uid in self._by_uid else []
+        self._by_uid[booked.uid] = self._by_node[booked.node][booked.uid] = booked
+        self._of_class[booked.of] += 1
+        if len(self._by_uid) > MAX_BOOKED:
+            ended.append(self._end(next(iter(self._by_uid))))
+        return ended
+
+    def settle(self, arrived: Collection[str], now_us: int) -> list[Booked]:
+        """End bookings of containers that arrived or are overdue; these."""
+        over = [b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US]
+        return [self._end(uid) for uid in over]
+
+    def _end(self, uid: str) -> Booked:
+        ended = self._by_uid.pop(uid)
+        self._of_class[ended.of] -= 1
+        if not self._of_class[ended.of]:
+            del self._of_class[ended.of]
+        there = self._by_node[ended.node]
+        del there[uid]
+        if not there:
+            del self._by_node[ended.node]
+        return ended
+
+    def among(self, containers: Iterable[str]) -> set[str]:
+        """Those of the containers that are booked; may run in another thread than the rest."""
+        booked = frozenset(self._by_uid)
+        return {uid for uid in containers if uid in booked} if booked else set()
+
+    def on(self, nodes: Collection[str]) -> list[Booked]:
+        """Bookings on some nodes."""
+        return [booked for node in nodes for booked in self._by_node.get(node, {}).values()]
+
+    def alike(self, of: PodClass, but: str) -> int:
+        """Number of assumed pods of a class, one uid excluded."""
+        known = self._by_uid.get(but)
+        return self._of_class[of] - (known is not None and known.of == of)
+
+    def count(self, node: str) -> int:
+        """Number of assumed pods of a node."""
+        return len(self._by_node.get(node, ()))
+
+    def __iter__(self) -> Iterator[Booked]:
+        return iter(self._by_uid.values())
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
 
 
 @dataclass
@@ -63,6 +126,23 @@ class AssumedPods:
     """By node the counts received for a table that is not loaded yet."""
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
 
+    def measure(self, metrics: CollectorRegistry) -> None:
+        """Gauges of assumed pods, and of the table they are counted in."""
+        booked = Gauge(
+            "cohabit_assumed_pods",
+            "Assumed pods: scheduled by our score, not yet observed running.",
+            registry=metrics,
+        )
+        booked.set_function(lambda: len(self.bookings))
+        classes = Gauge("cohabit_score_table_pod_classes", "Pod classes in the score table.", registry=metrics)
+        classes.set_function(lambda: len(self.replies.table.classes) if self.replies else 0)
+        age = Gauge(
+            "cohabit_score_table_age_seconds",
+            "Age of the snapshot behind the score table, in seconds.",
+            registry=metrics,
+        )
+        age.set_function(lambda: (self.now_us() - self.replies.table.as_of_us) / 1e6 if self.replies else float("inf"))
+
     def book(self, booked: Booked) -> None:
         """Assume a pod on its advised node until it is observed there, and publish it to workers and servers."""
         if len(booked.uid) <= LONGEST_UID and len(booked.group) <= LONGEST_GROUP:
@@ -91,6 +171,11 @@ class AssumedPods:
         for news in heard:
             if isinstance(news, Counted):
                 self._take_counted(news)
+
+    def alike(self, of: PodClass, uid: str) -> bool:
+        """Whether another pod of the class is assumed, by what all workers have published until now."""
+        self.listen()
+        return bool(uid) and self.bookings.alike(of, uid) > 0
 
     def among(self, containers: Iterable[str]) -> set[str]:
         """The assumed pods among the containers; may run in another thread."""
@@ -121,14 +206,15 @@ class AssumedPods:
         ended = self.bookings.book(booked)
         for one in ended:
             self.reservations.ended(one, None)
-        self.reservations.hold(booked)
+        if booked.reservation:
+            self.reservations.hold(booked)
+        self._recent.pop(booked.of, None)
+        self._recent[booked.of] = None
+        self._line_up(booked)
         if self.replies is not None:
             for one in ended:
                 self.replies.leave(one)
             self.replies.arrive(booked)
-        self._recent.pop(booked.of, None)
-        self._recent[booked.of] = None
-        self._line_up(booked)
         if booked.own and not self._correcting:
             self._correcting = True
             asyncio.get_running_loop().call_soon(self._correct)
@@ -152,7 +238,7 @@ class AssumedPods:
             del self._crowded[next(iter(self._crowded))]
         while len(self._recent) > MAX_RECENT:
             del self._recent[next(iter(self._recent))]
-        classes = [of for of in self._recent if self.replies.has(of)]
+        classes = [of for of in self._recent if of in self.replies.row_of]
         there = self.bookings.on(set(nodes))
         work = partial(with_assumed, scorer, there, nodes, classes)
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -88,6 +88,8 @@ class Serving:
     served: ServedLog | None = None
     explorer: Explorer | None = None
     scorer: ModelScorer | None = field(default=None, init=False)
+    by_load: bool = field(default=False, init=False)
+    """Whether the load-aware fallback is active, since the model has drifted."""
     refused: dict[str, str] = field(default_factory=dict, init=False)
     """What the last reload could not load: `no_bundle`, `no_snapshot` or `no_drift`, and the error."""
     _opened: Model | None = field(default=None, init=False)
@@ -144,6 +146,7 @@ class Serving:
             known = model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms
             margins = served_margins(*known, widening=model.widening)
             self.scorer, self._by = ModelScorer(snapshot, model.predictor, margins, model.node), model.name
+            self.by_load = self.scorer.by_load
 
     def _take(self, part: Callable[[], None]) -> str:
         """Why the part was not loaded; empty when it was."""
@@ -197,11 +200,6 @@ class Serving:
     def bundle(self) -> str:
         """Name of the bundle in use, with its serving mode; empty without one."""
         return self._model.name if self._model is not None else ""
-
-    @property
-    def by_load(self) -> bool:
-        """Whether the load-aware fallback is active, since the model has drifted."""
-        return self.scorer is not None and self.scorer.by_load
 
     @property
     def cluster(self) -> str:

@@ -44,7 +44,7 @@ class Reservations:
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     holders: dict[str, str] = field(default_factory=dict, init=False)
     """As `reserved_node` has them, oldest first."""
-    _of: Mapping[Workload, tuple[Reservation, ...]] = field(default_factory=dict, init=False)
+    by_workload: Mapping[Workload, tuple[Reservation, ...]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._pods = EvictedPodMetrics(self.metrics)
@@ -53,22 +53,20 @@ class Reservations:
 
     def take(self, reservations: Iterable[Reservation]) -> None:
         """From now on these are open, and no others; for any thread."""
-        self._of = by_workload(reservations)
+        self.by_workload = by_workload(reservations)
 
     def open(self) -> int:
         """How many have not expired."""
         now_us = self.now_us()
-        return sum(
-            reservation.expires_us > now_us for reservations in self._of.values() for reservation in reservations
-        )
+        return sum(one.expires_us > now_us for each in self.by_workload.values() for one in each)
 
     def concern(self, pod: Pod) -> bool:
         """Whether the pod's workload has reservations."""
-        return pod.workload in self._of
+        return pod.workload in self.by_workload
 
     def reserved_node(self, pod: Pod, names: Collection[str]) -> ReservedNode | None:
         """See `advisor.placement.reservation_match.reserved_node`; counted once for each pod."""
-        found = reserved_node(self._of.get(pod.workload, ()), pod, names, self.holders, now_us=self.now_us())
+        found = reserved_node(self.by_workload.get(pod.workload, ()), pod, names, self.holders, now_us=self.now_us())
         if found is not None and found.reservation is None:
             self._pods.target_not_offered(pod.uid)
         elif (
@@ -81,8 +79,6 @@ class Reservations:
 
     def hold(self, booked: Booked) -> None:
         """Count a pod that is assumed by a reservation."""
-        if not booked.reservation:
-            return
         self.holders.pop(booked.reservation, None)
         remember(self.holders, booked.reservation, booked.uid, MAX_HELD)
 

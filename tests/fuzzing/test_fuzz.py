@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 import structlog
 
+from cohabit.config.logs import set_up_logs
 from tests.fuzzing.attempt import ACCEPTED, Crash, attempt, broken_inputs
 from tests.fuzzing.target import Target, in_memory
 from tests.fuzzing.targets import all_targets
@@ -78,7 +79,7 @@ def targets() -> Iterator[dict[str, Target]]:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     with TemporaryDirectory(dir=in_memory()) as folder:
         yield all_targets(Path(folder))
-    structlog.reset_defaults()
+    set_up_logs("DEBUG")
 
 
 def test_every_reader_is_a_target(targets: dict[str, Target]) -> None:

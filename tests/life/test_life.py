@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import structlog
 
+from cohabit.config.logs import set_up_logs
 from tests.life import laws
 from tests.life.lake import SENDERS, world
 from tests.life.laws import Computed, Law
@@ -49,7 +50,7 @@ def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Computed lives of many clusters: a lake of each format where they are many, else one of all."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     yield Computed(world(LAKES[request.param], range(FIRST, FIRST + COUNT), tmp_path_factory.mktemp("life")))
-    structlog.reset_defaults()
+    set_up_logs("DEBUG")
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

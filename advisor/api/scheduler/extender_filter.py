@@ -5,9 +5,10 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from advisor.api.scheduler.extender import ExtenderArgs, offer_of
-from advisor.api.scheduler.raw_http import send_json, whole_body
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.api.scheduler.pod_types import ExtenderArgs, extender_offer
+from advisor.api.scheduler.raw_http import decoded, send_json, whole_body
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 
 WHY = "cohabit: score 0, the pod or its neighbours would be too slow on this node"
 
@@ -33,7 +34,8 @@ class FilterResult(msgspec.Struct):
     Error: str = ""
 
 
-_decode = msgspec.json.Decoder(_AsSent).decode
+_decode = msgspec.json.Decoder(ExtenderArgs).decode
+_as_sent = msgspec.json.Decoder(_AsSent).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -55,7 +57,7 @@ class Filter:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         body = await whole_body(receive)
-        offer = offer_of(body)
+        offer = extender_offer(decoded(_decode, body, "ExtenderArgs"))
         failed = self._failed(offer)
         result = FilterResult(FailedNodes=failed)
         nodes = _whole_nodes(body)
@@ -69,13 +71,13 @@ class Filter:
         """Nodes that do not pass, each with the reason. For a pod with a reservation only that counts."""
         if (reserved := self.prioritizer.reserved(offer)) is not None:
             return reserved.failed(offer.names)
-        refused = self.prioritizer.refused(offer) if self.refusing else frozenset()
+        refused = self.prioritizer.from_table.refused(offer) if self.refusing else frozenset()
         return {name: WHY for name in offer.names if name in refused}
 
 
 def _whole_nodes(body: bytes) -> list[msgspec.Raw] | None:
     """The offered nodes as they were sent; None where names were."""
-    sent = _decode(body)
+    sent = _as_sent(body)
     return (sent.Nodes.items or []) if sent.NodeNames is None and sent.Nodes is not None else None
 
 

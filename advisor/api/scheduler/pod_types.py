@@ -1,4 +1,4 @@
-"""Pods as schedulers send them: the part of Kubernetes' objects that is read, and who a pod is."""
+"""Pods as schedulers send them: the part of Kubernetes' objects that is read, who a pod is, and what is asked."""
 
 import contextlib
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from advisor.cluster.pending_pod import PendingPod
-from advisor.placement.prioritizer import Offer
+from advisor.placement.offer import Offer
 from ingest.schema.workload_identity import Owner, PodFacts, identify, template_hash
 
 
@@ -37,18 +37,35 @@ class Object(msgspec.Struct):
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
 
 
-def pending_pod_of(pod: Object) -> PendingPod:
-    """Who the pod is."""
-    meta = pod.metadata
-    owners = [Owner(o.kind, o.name, bool(o.controller), o.apiVersion) for o in meta.ownerReferences or []]
-    identity = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
-    return PendingPod(identity.app, identity.team, identity.best_effort)
+class NodeList(msgspec.Struct):
+    """Whole nodes, as sent with nodeCacheCapable: false."""
+
+    items: list[Object] | None = None
+
+
+class ExtenderArgs(msgspec.Struct):
+    """Request of the extender's filter and prioritize."""
+
+    Pod: Object | None = None
+    Nodes: NodeList | None = None
+    NodeNames: list[str] | None = None
+
+
+def extender_offer(args: ExtenderArgs) -> Offer:
+    """What a request of the extender asks, in either mode of the protocol: names of nodes, or whole nodes."""
+    pod, names = args.Pod or Object(), args.NodeNames
+    if names is None:
+        names = [node.metadata.name for node in (args.Nodes.items if args.Nodes else None) or []]
+    return offer_to(pod, pod.metadata.uid, names)
 
 
 def offer_to(pod: Object, uid: str, names: Sequence[str]) -> Offer:
     """A pod, with the uid that its scheduler knows it by, and the nodes where it may go."""
-    meta = pod.metadata
-    return Offer(pending_pod_of(pod), uid, names, group_of(pod), meta.namespace, template_hash(meta.labels or {}))
+    meta, group = pod.metadata, group_of(pod)
+    owners = [Owner(o.kind, o.name, bool(o.controller), o.apiVersion) for o in meta.ownerReferences or []]
+    who = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
+    made_of = template_hash(meta.labels or {})
+    return Offer(PendingPod(who.app, who.team, who.best_effort), uid, names, group, meta.namespace, made_of)
 
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")

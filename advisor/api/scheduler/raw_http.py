@@ -1,12 +1,13 @@
 """Raw requests: a body read whole and bytes sent back, for routes whose framework would take longer than the answer."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 import msgspec
-from starlette.types import Receive, Send
+from starlette.types import Receive, Scope, Send
 
 from advisor.errors import BadRequest
+from advisor.placement.offer import Offer, Reply
 
 T = TypeVar("T")
 
@@ -37,6 +38,36 @@ def decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
         return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"cannot read the request: not {what} ({error})") from error
+
+
+class ScoreRoute(Generic[T]):
+    """An application around a request for scores: the framework's routing takes longer than the answer.
+
+    Args:
+        decode: a body as the scheduler's own type.
+        offer_of: what the scheduler asks.
+        answer: answers it.
+    """
+
+    roles = ("scheduler",)
+    what = ""
+    """Name of the request's type."""
+
+    def __init__(
+        self,
+        decode: Callable[[bytes], T],
+        offer_of: Callable[[T], Offer],
+        answer: Callable[[Offer], Awaitable[Reply]],
+    ) -> None:
+        self._decode, self._offer_of, self._answer = decode, offer_of, answer
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = decoded(self._decode, await whole_body(receive), self.what)
+        reply = await self._answer(self._offer_of(request))
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply.body)), *reply.headers]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
 
 
 async def send_json(send: Send, reply: bytes, more: list[tuple[bytes, bytes]]) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from fastapi import APIRouter
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from advisor.api.scheduler.extender import HostPriority
 from advisor.api.scheduler.pod_types import Metadata, Object, offer_to
-from advisor.api.scheduler.raw_http import decoded, send_json, whole_body
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.api.scheduler.raw_http import ScoreRoute
+from advisor.placement.offer import Offer, Reply
+from advisor.placement.prioritizer import Prioritizer
 
 POINT = 10.0
 """Volcano adds scores of 0 to 100 raw, where kube-scheduler multiplies 0 to 10 itself."""
@@ -68,19 +68,8 @@ _entries = msgspec.json.Decoder(list[HostPriority]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def offer_of(body: bytes) -> Offer:
-    """What a prioritize request asks.
-
-    Args:
-        body: Volcano's PrioritizeRequest as JSON.
-
-    Returns:
-        The task's pod and the offered nodes, each once.
-
-    Raises:
-        BadRequest: the body is not a PrioritizeRequest.
-    """
-    request = decoded(_decode, body, "Volcano's PrioritizeRequest")
+def offer_of(request: PrioritizeRequest) -> Offer:
+    """What a prioritize request asks: the task's pod and the offered nodes, each once."""
     task = request.task or TaskInfo()
     pod = task.Pod or Object(Metadata(name=task.Name or "", namespace=task.Namespace or "default"))
     return offer_to(pod, pod.metadata.uid or task.UID or "", list(dict.fromkeys(_named(request))))
@@ -105,23 +94,22 @@ def _name(node: NodeInfo | None) -> str:
     return node.Name or (meta.name if meta is not None else None) or ""
 
 
-class Prioritize:
+class Prioritize(ScoreRoute[PrioritizeRequest]):
     """Scores 0 to 100 for the candidate nodes, by Volcano's extender protocol.
 
     PrioritizeResponse as JSON: `nodeScore` holds every offered node, all 0 when the answer is neutral, and
     `errorMessage` is empty. Scores are ten times the points that kube-scheduler gets.
     """
 
-    roles = ("scheduler",)
+    what = "Volcano's PrioritizeRequest"
     asks, returns = PrioritizeRequest, PrioritizeResponse
 
     def __init__(self, prioritizer: Prioritizer) -> None:
-        self.prioritizer = prioritizer
+        async def answer(offer: Offer) -> Reply:
+            body, headers = await prioritizer.answer(offer)
+            return Reply(reply_to(body), headers)
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        answer = await self.prioritizer.answer(offer_of(await whole_body(receive)))
-        await send_json(send, reply_to(answer), self.prioritizer.headers())
+        super().__init__(_decode, offer_of, answer)
 
 
 def volcano_routes(prioritizer: Prioritizer) -> APIRouter:

@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from msgspec import Raw
+from msgspec.json import decode
 from numpy.typing import NDArray
 
-from advisor.api.scheduler.extender import offer_of
-from advisor.api.scheduler.pod_types import Metadata, Object, group_of
-from advisor.api.scheduler.volcano import offer_of as volcano_offer_of
+from advisor.api.scheduler.pod_types import ExtenderArgs, Metadata, Object, extender_offer, group_of
+from advisor.api.scheduler.volcano import PrioritizeRequest, offer_of
 from advisor.cluster import pod_groups as grouping
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.pod_groups import ELSEWHERE, KEPT_US, MAX_LOST, Groups, packed, spread
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
@@ -117,8 +118,9 @@ def test_schedulers_name_groups_in_ways_of_their_own(pod: Object, group: str) ->
 def test_both_protocols_tell_the_group() -> None:
     pod = {"metadata": {"namespace": "ml", "annotations": {"scheduling.k8s.io/group-name": "job"}}, "spec": None}
 
-    assert offer_of(json.dumps({"Pod": pod, "NodeNames": []}).encode()).group == "ml/job"
-    assert volcano_offer_of(json.dumps({"task": {"Pod": pod}, "nodes": []}).encode()).group == "ml/job"
+    extender = decode(json.dumps({"Pod": pod, "NodeNames": []}), type=ExtenderArgs)
+    volcano = decode(json.dumps({"task": {"Pod": pod}, "nodes": []}), type=PrioritizeRequest)
+    assert extender_offer(extender).group == offer_of(volcano).group == "ml/job"
 
 
 @pytest.fixture
@@ -136,7 +138,7 @@ def prioritizer(process: Process, tmp_path: Path) -> Prioritizer:
 
 
 def said(prioritizer: Prioritizer, pending_pod: PendingPod, uid: str, group: str = "") -> Ints:
-    reply = json.loads(asyncio.run(prioritizer.answer(Offer(pending_pod, uid, NODES, group))))
+    reply = json.loads(asyncio.run(prioritizer.answer(Offer(pending_pod, uid, NODES, group))).body)
     return np.array([entry["Score"] for entry in reply])
 
 

@@ -16,7 +16,8 @@ from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.worker_bus import Journal
 from advisor.placement.assumed_pod_sync import no_peers
 from advisor.placement.model_state import Serving
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
@@ -54,7 +55,7 @@ def started(
 
 
 async def ask(prioritizer: Prioritizer, uid: str, app: str = "web") -> list[int]:
-    reply = json.loads(await prioritizer.answer(Offer(PendingPod(app), uid, NODES)))
+    reply = json.loads((await prioritizer.answer(Offer(PendingPod(app), uid, NODES))).body)
     await settled(prioritizer)
     return [entry["Score"] for entry in reply]
 

@@ -10,7 +10,8 @@ from fastapi.testclient import TestClient
 
 from advisor.api.app import create_app
 from advisor.cluster.pending_pod import PendingPod, PodClass
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 from advisor.scoring.scorer import Scores
 from cohabit.server.score_table_process import Tabling
 from features.schema.catalog import FEATURE_NAMES, PRESSURES
@@ -133,7 +134,7 @@ def test_the_table_follows_and_schedulers_are_told_by_load(process: Process, tmp
 
     assert process.counted("cohabit_score_requests_total", source="table", reason="") == 1
     assert process.counted("cohabit_score_requests_total", source="heuristic", reason="") == 1
-    assert prioritizer.refused(offer) == frozenset()
+    assert prioritizer.from_table.refused(offer) == frozenset()
     assert prioritizer.replies is not None
     assert prioritizer.replies.table.bundle == "first, by load"
 

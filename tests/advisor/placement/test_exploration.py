@@ -22,7 +22,8 @@ from advisor.api.app import create_scheduler_app
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement.decision_log import MAX_WAITING, Advised, Explorer, read_advised
 from advisor.placement.exploration import BAND, LEAST_POINTS, OTHERS, Floats, Ints, drawn, propensities, put_first
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 from advisor.placement.rotating_log import KeptLines
 from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import NOW_US, snapshot
@@ -138,7 +139,7 @@ class Site:
         self.prioritizer.take(self.prioritizer.newer())
 
     def ask(self, uid: str = "pod", names: tuple[str, ...] = NODES, app: str = "web") -> list[int]:
-        reply = json.loads(asyncio.run(self.prioritizer.answer(Offer(PendingPod(app), uid, names))))
+        reply = json.loads(asyncio.run(self.prioritizer.answer(Offer(PendingPod(app), uid, names))).body)
         assert [entry["Host"] for entry in reply] == list(names)
         return [entry["Score"] for entry in reply]
 

@@ -18,7 +18,8 @@ from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement.decision_log import Advised, Explorer, read_advised
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.exploration import ARM, KEPT, lot
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 from advisor.placement.rotating_log import KeptLines
 from advisor.scoring.score_table_file import read_table
 from cohabit.server.score_table_process import Tabling
@@ -57,7 +58,7 @@ class Site:
         self.prioritizer.take(self.prioritizer.newer())
 
     def ask(self, uid: str) -> list[int]:
-        reply = json.loads(asyncio.run(self.prioritizer.answer(Offer(PendingPod("web"), uid, NODES))))
+        reply = json.loads(asyncio.run(self.prioritizer.answer(Offer(PendingPod("web"), uid, NODES))).body)
         assert [entry["Host"] for entry in reply] == list(NODES)
         return [entry["Score"] for entry in reply]
 

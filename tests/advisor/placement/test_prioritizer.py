@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from advisor.cluster.assumed_pod_load import singled_out
 from advisor.cluster.pending_pod import PendingPod, PodClass
-from advisor.placement import prioritizer as prioritizing
+from advisor.placement import exact_source
+from advisor.placement.encoded_scores import singled_out
 from advisor.placement.model_state import Answer
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer, Reply
+from advisor.placement.prioritizer import Prioritizer
 from advisor.scoring.score_table import begun
 from cohabit.server.score_table_process import FIRST, KEPT_S, MAX_CLASSES, Tabling
 from tests.advisor.clusters import NOW_US, snapshot
@@ -61,7 +62,7 @@ def prioritizer(process: Process, tabling: Tabling) -> Prioritizer:
 
 
 def points(prioritizer: Prioritizer, app: str = "web", uid: str = "", names: tuple[str, ...] = NODES) -> list[int]:
-    reply = json.loads(asyncio.run(prioritizer.answer(Offer(PendingPod(app), uid, names))))
+    reply = json.loads(asyncio.run(prioritizer.answer(Offer(PendingPod(app), uid, names))).body)
     assert [entry["Host"] for entry in reply] == list(names)
     return [entry["Score"] for entry in reply]
 
@@ -108,7 +109,7 @@ def test_a_class_that_is_not_in_the_table_is_wanted_and_scored_at_once(
 def test_where_many_would_have_to_be_scored_the_class_of_unknown_apps_answers(
     prioritizer: Prioritizer, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prioritizing, "MAX_EXACT", 0)
+    monkeypatch.setattr(exact_source, "MAX_EXACT", 0)
 
     assert points(prioritizer, "db") == exactly(process, "never-heard-of")
     assert process.counted("cohabit_score_requests_total", source="nearest", reason="new_class") == 1
@@ -127,9 +128,9 @@ def test_nobody_waits_for_what_takes_too_long_nor_behind_it(
     monkeypatch.setattr(process.serving, "answer_anyway", slow)
 
     async def ask() -> tuple[bytes, bytes, bytes]:
-        late = await prioritizer.answer(Offer(PendingPod("db"), "", NODES))
-        behind = await prioritizer.answer(Offer(PendingPod("cache"), "", NODES))
-        table = await prioritizer.answer(Offer(PendingPod("web"), "", NODES))
+        late = (await prioritizer.answer(Offer(PendingPod("db"), "", NODES))).body
+        behind = (await prioritizer.answer(Offer(PendingPod("cache"), "", NODES))).body
+        table = (await prioritizer.answer(Offer(PendingPod("web"), "", NODES))).body
         release.set()
         return late, behind, table
 
@@ -157,23 +158,24 @@ def test_what_came_too_late_answers_the_next_request_of_its_class_until_the_tabl
 
     monkeypatch.setattr(process.serving, "answer_anyway", slow)
 
-    async def ask() -> list[bytes]:
+    async def ask() -> list[Reply]:
         offer = Offer(PendingPod("web"), "", NODES)
         late = await starting.answer(offer)
         release.set()
-        await asyncio.to_thread(starting._thread.submit(began.wait).result)  # the one thread has ended what it had
+        await asyncio.to_thread(starting.exact.thread.submit(began.wait).result)  # the one thread has ended what it had
         return [late, *[await starting.answer(offer) for _ in range(3)]]
 
-    late, *later = ([entry["Score"] for entry in json.loads(reply)] for reply in asyncio.run(ask()))
+    replies = asyncio.run(ask())
+    late, *later = ([entry["Score"] for entry in json.loads(reply.body)] for reply in replies)
 
     assert late == [0] * 6
     assert later == [exactly(process)] * 3
-    assert starting.headers()[2:] == [(b"cohabit-source", b"model"), (b"cohabit-reason", b"kept")]
+    assert replies[-1].headers[2:] == [(b"cohabit-source", b"model"), (b"cohabit-reason", b"kept")]
     tabling.ask(WEB, 0.0)
     tabling.step(0.0)
     starting.take(starting.newer())
     assert points(starting) == later[0]
-    assert starting.headers()[2:] == [(b"cohabit-source", b"table")]
+    assert process.counted("cohabit_score_requests_total", source="table", reason="") == 1
 
 
 def test_what_another_model_said_or_is_a_minute_old_is_not_kept(process: Process, tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_what_another_model_said_or_is_a_minute_old_is_not_kept(process: Process
     process.promote("second")
     process.serving.reload()
     points(starting)
-    process.now_us += prioritizing.KEEP_US + 1
+    process.now_us += exact_source.KEEP_US + 1
     points(starting)
 
     assert process.counted("cohabit_score_requests_total", source="model", reason="kept") == 1
@@ -199,7 +201,7 @@ def test_before_the_first_table_small_requests_are_scored_and_large_ones_neutral
 
     assert waiting.newer() is None
     assert points(waiting) == exactly(process)
-    monkeypatch.setattr(prioritizing, "MAX_EXACT", 0)
+    monkeypatch.setattr(exact_source, "MAX_EXACT", 0)
     assert points(waiting, "db") == [0] * 6
     assert points(waiting) == exactly(process), "what was said a moment ago stands"
     assert process.counted("cohabit_score_requests_total", source="neutral", reason="no_table") == 1
@@ -219,7 +221,7 @@ def test_a_table_that_its_process_left_behind_is_not_believed_though_the_snapsho
     process.serving.reload()
 
     assert points(prioritizer) == exactly(process)
-    monkeypatch.setattr(prioritizing, "MAX_EXACT", 0)
+    monkeypatch.setattr(exact_source, "MAX_EXACT", 0)
     assert points(prioritizer, "db") == [0] * 6
     assert process.counted("cohabit_score_requests_total", source="neutral", reason="no_table") == 1
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.cluster.assumed_pod_load import KEPT_US, MOST, Booked, Bookings, crowded
+from advisor.cluster.assumed_pod_load import Booked, crowded
 from advisor.cluster.pending_pod import PendingPod, PodClass, class_of
 from advisor.cluster.snapshot import Snapshot, nothing_expected
 from advisor.cluster.snapshot_diff import same_apps, same_nodes, same_prior
 from advisor.errors import NoTable
+from advisor.placement.assumed_pod_sync import KEPT_US, MAX_BOOKED, Bookings
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.scoring.score_scale import VETO_SLOWDOWN, cost, points
 from advisor.scoring.score_table import ScoreTable, begun, followed, score_columns, widened
@@ -280,9 +281,9 @@ def test_a_booking_moves_when_asked_again_and_ends_when_it_arrives_or_is_overdue
 
 def test_bookings_are_bounded() -> None:
     bookings = Bookings()
-    ended = [one for number in range(MOST + 3) for one in bookings.book(booked(str(number), "n"))]
+    ended = [one for number in range(MAX_BOOKED + 3) for one in bookings.book(booked(str(number), "n"))]
 
-    assert len(bookings) == MOST
+    assert len(bookings) == MAX_BOOKED
     assert [one.uid for one in ended] == ["0", "1", "2"]
 
 

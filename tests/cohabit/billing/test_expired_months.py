@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import structlog
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
@@ -18,6 +17,7 @@ from advisor.errors import Conflict
 from cohabit.billing.draft import draft_of
 from cohabit.billing.expired_months import refuse_forgotten
 from cohabit.cli.main import app
+from cohabit.config.logs import set_up_logs
 from ingest.lake.retention import expire
 from ingest.lake.tables import Lake
 from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, rows
@@ -49,7 +49,7 @@ def bill(store: Engine, store_address: str, lake: Lake, tmp_path: Path) -> Run:
 
     def run(*words: str) -> tuple[int, str]:
         ran = CliRunner().invoke(app, ["bill", *words], env=own | {"COHABIT_CLUSTER": "c", "COLUMNS": "300"})
-        structlog.reset_defaults()
+        set_up_logs("DEBUG")
         return ran.exit_code, " ".join(ran.output.split())
 
     return run

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import structlog
 from typer.testing import CliRunner
 
 from advisor.auth.audit_log import Entry
@@ -22,6 +21,7 @@ from cohabit.billing.preview import Preview, preview
 from cohabit.billing.statements.preview_tables import show_preview
 from cohabit.cli.main import app
 from cohabit.config.errors import CohabitError
+from cohabit.config.logs import set_up_logs
 from cohabit.terminal.console import console
 from ingest.lake.tables import Lake
 from tests.advisor.billing.billed import POLICY, book
@@ -108,7 +108,7 @@ def test_a_preview_is_printed_and_nothing_is_kept(lake: Lake, tmp_path: Path, mo
     }
 
     ran = CliRunner().invoke(app, ["bill", "propose-book", str(file), "--preview", PERIOD], env=own)
-    structlog.reset_defaults()
+    set_up_logs("DEBUG")
 
     told = " ".join(ran.output.split())
     assert ran.exit_code == 0, told

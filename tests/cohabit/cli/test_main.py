@@ -14,12 +14,12 @@ from urllib.request import urlopen
 
 import orjson
 import pytest
-import structlog
 from kafka import KafkaAdminClient
 from typer.testing import CliRunner
 
 from advisor.cluster.snapshot import Snapshot, current_version, load_current
 from cohabit.cli.main import app
+from cohabit.config.logs import set_up_logs
 from cohabit.refresh.live_state import LiveState
 from cohabit.refresh.main import Refresh, refresh_from_kafka
 from cohabit.terminal.locations import TOPICS
@@ -54,7 +54,7 @@ def cohabit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command
     yield run
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    structlog.reset_defaults()
+    set_up_logs("DEBUG")
 
 
 def write_line(path: str, line: bytes) -> None:

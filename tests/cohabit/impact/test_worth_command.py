@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.snapshot import publish
 from advisor.placement.decision_log import Advised, Explorer, read_advised
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 from advisor.placement.rotating_log import KeptLines
 from cohabit.cli.main import app
 from cohabit.config.errors import CohabitError

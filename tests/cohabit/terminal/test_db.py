@@ -4,18 +4,18 @@ import re
 from pathlib import Path
 
 import pytest
-import structlog
 from typer.testing import CliRunner
 
 from advisor.database.engine import newest_version
 from cohabit.cli.main import app
+from cohabit.config.logs import set_up_logs
 
 
 def cohabit(*words: str, **settings: str) -> tuple[int, str, str]:
     """Exit code, output and complaints of a command."""
     environment: dict[str, str | None] = {f"COHABIT_{name.upper()}": value for name, value in settings.items()}
     ran = CliRunner().invoke(app, words, env={"COLUMNS": "300", "TERM": "dumb", **environment})
-    structlog.reset_defaults()  # what comes next must not log to a stream that was closed
+    set_up_logs("DEBUG")  # what comes next must not log to a stream that was closed
     return ran.exit_code, ran.stdout, ran.stderr
 
 

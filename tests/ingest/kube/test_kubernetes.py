@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
 from cohabit.cli.main import app
+from cohabit.config.logs import set_up_logs
 from ingest.decode.formats.native import decoder
 from ingest.devkafka.broker import Broker, create_topics
 from ingest.kafka_io.replay import Sender
@@ -51,7 +52,7 @@ NewTopic = Callable[[str, int], Topic]
 def quiet() -> Iterator[None]:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     yield
-    structlog.reset_defaults()
+    set_up_logs("DEBUG")
 
 
 @dataclass

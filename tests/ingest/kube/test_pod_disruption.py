@@ -12,6 +12,7 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
+from cohabit.config.logs import set_up_logs
 from ingest.kube import watcher
 from ingest.kube.api_types import LabelSelector
 from ingest.kube.pod_disruption import budget_of, by_namespace, columns_of
@@ -28,7 +29,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(watcher, "REFRESH_S", 0.02)
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     yield
-    structlog.reset_defaults()
+    set_up_logs("DEBUG")
 
 
 def pod(uid: str, app: str = "web", **changes: Any) -> dict[str, Any]:

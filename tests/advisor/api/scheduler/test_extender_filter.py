@@ -15,9 +15,10 @@ from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_scheduler_app
 from advisor.api.scheduler.peers import booking_message
-from advisor.cluster.assumed_pod_load import KEPT_US, Booked
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.worker_bus import Journal
+from advisor.placement.assumed_pod_sync import KEPT_US
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
@@ -13,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, create_scheduler_app
-from advisor.api.scheduler.volcano import offer_of
+from advisor.api.scheduler.volcano import PrioritizeRequest, offer_of
 from advisor.cluster.pending_pod import PendingPod
-from advisor.placement.prioritizer import Offer, Prioritizer
+from advisor.placement.offer import Offer
+from advisor.placement.prioritizer import Prioritizer
 from tests.advisor.drawn import ANYTHING, METADATA, NODE_NAMES, POD, TEXT, or_null, without_name
 from tests.advisor.processes import STATES, Process
 
@@ -75,7 +77,9 @@ def test_volcano_gets_ten_times_what_kube_scheduler_gets(client: TestClient) -> 
 
 
 def test_the_pod_is_who_kube_scheduler_says_it_is() -> None:
-    read = offer_of((GOLDEN / "volcano-prioritize.request.json").read_bytes())
+    read = offer_of(
+        msgspec.json.decode((GOLDEN / "volcano-prioritize.request.json").read_bytes(), type=PrioritizeRequest)
+    )
 
     names = ["n4", "n0", "n-unknown", "n2", "n5", "n1", "n3"]
     uid = "3f0c8a52-7a5e-4d63-9d63-2f1e6a1c9b10"
@@ -85,7 +89,7 @@ def test_the_pod_is_who_kube_scheduler_says_it_is() -> None:
 def test_a_task_without_its_pod_is_known_by_its_own_name_and_uid() -> None:
     task = {"UID": "7", "Name": "web", "Namespace": "shop", "Pod": None}
 
-    assert offer_of(json.dumps({"task": task, "nodes": None}).encode()) == Offer(
+    assert offer_of(msgspec.convert({"task": task, "nodes": None}, PrioritizeRequest)) == Offer(
         PendingPod("web", "shop"), "7", [], "", "shop"
     )
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine
@@ -20,6 +19,7 @@ from advisor.billing.lines.parquet import read_lines
 from advisor.errors import Unavailable
 from cohabit.billing.draft import corrections, draft_of
 from cohabit.cli.main import app
+from cohabit.config.logs import set_up_logs
 from ingest.lake.tables import Lake
 from tests.advisor.billing.metered_month import COST, HOURS, lake_of, pool_rows, price_book, put, rows
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
@@ -123,7 +123,7 @@ def test_a_month_is_not_closed_without_its_files(
         "COLUMNS": "300",
     }
     ran = CliRunner().invoke(app, ["bill", "close", "--month", PERIOD, "--confirm", digest[:12]], env=own)
-    structlog.reset_defaults()
+    set_up_logs("DEBUG")
 
     assert (ran.exit_code, "of its" in ran.output, closing.one(PERIOD).state) == (1, True, "closing"), ran.output
 

@@ -8,13 +8,13 @@ from threading import Event
 
 import pyarrow.compute as pc
 import pytest
-import structlog
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
 from cohabit.billing.metering import hours_to_meter
 from cohabit.cli.main import app
 from cohabit.config.errors import CohabitError
+from cohabit.config.logs import set_up_logs
 from cohabit.ingestion.simulation import simulate_into
 from cohabit.terminal.locations import TOPICS
 from features.jobs.local_metering import JOB
@@ -49,7 +49,7 @@ def bill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def run(*words: str) -> tuple[int, str]:
         own = {"COHABIT_LAKE": str(folder / "lake"), "COHABIT_CLUSTER": PLAN.cluster, "COLUMNS": "300"}
         ran = CliRunner().invoke(app, ["bill", *words], env=own, catch_exceptions=False)
-        structlog.reset_defaults()
+        set_up_logs("DEBUG")
         return ran.exit_code, " ".join(ran.output.split())
 
     return run

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-import structlog
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
@@ -25,6 +24,7 @@ from advisor.billing.lines.money import MICROS
 from cohabit.billing.preview import unkept_draft
 from cohabit.budgets import webhook as webhook_call
 from cohabit.cli.main import app
+from cohabit.config.logs import set_up_logs
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from tests.advisor.billing.metered_month import lake_of, pool_rows, price_book, rows
@@ -75,7 +75,7 @@ def bill(store: Engine, store_address: str, lake: Path, tmp_path: Path, monkeypa
 
     def run(*words: str, code: int = 0, **more: str) -> str:
         ran = CliRunner().invoke(app, ["bill", *words], env=own | more, catch_exceptions=False)
-        structlog.reset_defaults()
+        set_up_logs("DEBUG")
         assert ran.exit_code == code, ran.output
         return " ".join(ran.output.split())
 

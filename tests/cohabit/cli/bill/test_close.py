@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import structlog
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
@@ -14,6 +13,7 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.periods import Period
 from cohabit.cli.main import app
+from cohabit.config.logs import set_up_logs
 from ingest.lake.tables import Lake
 from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, put, rows
 from tests.advisor.billing.months_drawn import NOW_US, PERIOD
@@ -42,7 +42,7 @@ def bill(store: Engine, store_address: str, lake: Lake, tmp_path: Path, monkeypa
 
     def run(*words: str, code: int = 0) -> str:
         ran = CliRunner().invoke(app, ["bill", *words], env=own | {"COHABIT_CLUSTER": "c", "COLUMNS": "300"})
-        structlog.reset_defaults()
+        set_up_logs("DEBUG")
         assert ran.exit_code == code, ran.output
         return " ".join(ran.output.split())
 

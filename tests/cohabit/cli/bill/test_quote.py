@@ -9,7 +9,6 @@ from time import time_ns
 
 import pyarrow as pa
 import pytest
-import structlog
 from typer.testing import CliRunner
 
 from advisor.auth.audit_log import Entry
@@ -20,6 +19,7 @@ from advisor.database.engine import migrate, open_store
 from advisor.plans.plan_service import Actor
 from cohabit.billing.quotes.last_hour import newest_hour
 from cohabit.cli.main import app
+from cohabit.config.logs import set_up_logs
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import BatchId
@@ -84,7 +84,7 @@ def quote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         own = {f"COHABIT_{name}": place for name, place in places.items()}
         own |= {"COHABIT_DATABASE": str(folder / "store.sqlite"), "COHABIT_CLUSTER": "c", "COLUMNS": "300"}
         ran = CliRunner().invoke(app, ["bill", "quote", *words], env=own, catch_exceptions=False)
-        structlog.reset_defaults()
+        set_up_logs("DEBUG")
         return ran.exit_code, " ".join(ran.output.split())
 
     return run
