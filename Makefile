@@ -10,6 +10,7 @@ STAMP  := $(VENV)/.installed
 JARS   := $(VENV)/.jars
 LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
+unexport PYTHONDONTWRITEBYTECODE # without compiled files every process that a test starts compiles all it imports
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-golden e2e-volcano e2e-airflow
