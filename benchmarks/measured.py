@@ -9,6 +9,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry
 
 from benchmarks.runner import HIGH, LOW, OURS, Benchmark, Figures, Result
+from benchmarks.waiting_labels import without_app_metrics
 from cohabit.terminal.locations import TOPICS
 from cohabit.training.measured_runs import Report, leave_kind_out, read_configurations
 from features.schema.tables import TABLES
@@ -22,11 +23,18 @@ FOLDER = Path(__file__).parent.parent / "data_samples" / "measured"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The folder may be another of the same form."""
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="CSVs and stream files of measured runs")
+    parser.add_argument("--folder", "--data", type=Path, default=FOLDER, help="CSVs of measured runs")
+    parser.add_argument(
+        "--without-app-metrics",
+        action="store_true",
+        help="judge labels made without requests and latency, of the CSVs alone",
+    )
 
 
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     """Land the records, compute features by the kernels, leave each antagonist kind out."""
+    if arguments.without_app_metrics:
+        return without_app_metrics(arguments.folder)
     with tempfile.TemporaryDirectory(prefix="cohabit-measured-") as folder:
         lake = Lake.open(Path(folder), TABLES)
         metrics = IngestMetrics.on(CollectorRegistry())

@@ -2,7 +2,8 @@
 
 One signal is not enough: two standard deviations flag one window in twenty. So a window counts where the label says
 slower than allowed and another signal, which the label is not made of, says so too; and a container is slowed down
-where three of its last five windows count.
+where three of its last five windows count. A label made of waiting, or of CPI alone, has no other signal to
+confirm it and counts by itself.
 """
 
 import math
@@ -25,6 +26,8 @@ WAITING = 0.05
 """Minimum share of the time spent waiting; it must also be twice the quiet level."""
 THROTTLED = 0.02
 """Share of the time, above which a container's own limit holds it back."""
+ALONE = -2
+"""Signal of a label that is made of all that is known of the app."""
 LEAST_QUIET = 3
 """Windows behind a quiet median."""
 
@@ -38,7 +41,8 @@ class Windows:
         app_platform: (w,) code of app and platform, which define the usual level.
         number: (w,) end of the window over its length.
         slowdown: (w,) ratio to the baseline; NaN where not known.
-        label_signal: (w,) column of `working` that the label is made of; -1 where there is no label.
+        label_signal: (w,) column of `working` that the label is made of, ALONE where there is no other to compare it
+            with; -1 where there is no label.
         working: (w, s) signals that grow with slowdown: cycles per instruction, latency, CPU time per request.
         waiting: (w, q) shares of time that were spent waiting.
         throttled: (w,) share of time held back by the own limit; NaN where not measured.
@@ -98,7 +102,7 @@ def signs(windows: Windows, limit: float) -> Signs:
     waited: Flags = np.asarray(long.any(axis=1))
     held = (windows.throttled > THROTTLED) & (above.any(axis=1) | waited)
     return Signs(
-        slow=(windows.slowdown >= limit) & (worked | waited),
+        slow=(windows.slowdown >= limit) & (worked | waited | (windows.label_signal == ALONE)),
         known=np.isfinite(windows.slowdown),
         worked=worked,
         waited=waited,

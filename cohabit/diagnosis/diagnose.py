@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.diagnosis.analyse import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
+from advisor.diagnosis.coverage import Coverage, coverage
 from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.diagnosis.slowdown_outliers import LOOKED
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
@@ -86,13 +87,13 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
     return worst_first(found)
 
 
-def measured(lake: Lake, until: datetime) -> dict[str, bool]:
-    """Containers that were measured in the windows a diagnosis looks at, and whether each has a label there."""
+def looked_at(lake: Lake, until: datetime) -> tuple[Coverage, frozenset[str]]:
+    """How much the windows of a diagnosis cover, and the containers that were measured in them."""
     end, start = until + timedelta(microseconds=1), max(EPOCH, until - LOOKED * WINDOW)
-    found = dict.fromkeys(pc.unique(lake.rows("node_state", start, end, ["container"])["container"]).to_pylist(), False)
-    labels = lake.rows("labels", start, end, ["container", "log_slowdown"])
-    known = labels.filter(pc.is_valid(labels["log_slowdown"]))
-    return found | dict.fromkeys(pc.unique(known["container"]).to_pylist(), True)
+    measured = lake.rows("node_state", start, end, ["container", "app", "qos"])
+    labels = lake.rows("labels", start, end, ["container", "app", "qos", "kind", "log_slowdown", "reason"])
+    containers = frozenset(pc.unique(measured["container"]).to_pylist())
+    return coverage(labels, measured), containers
 
 
 def nodes_in_doubt(labels: pa.Table) -> list[str]:

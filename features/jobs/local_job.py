@@ -28,7 +28,7 @@ from features.jobs.usage_chunks import CHUNK_ROWS, Chunk, Range, ranges, usage_c
 from features.labels import slowdown as labels
 from features.profiles import app_profile as profiles
 from features.profiles.per_app import labels_of, profiles_of
-from features.schema.catalog import PRESSURES, RESOURCES
+from features.schema.catalog import RESOURCES
 from features.schema.tables import NODE_STATE
 from features.training.five_minute import contention
 from features.training.residents import Sources
@@ -38,7 +38,7 @@ from ingest.schema.tables import NODE_USAGE
 
 KEPT = sorted(
     {"cluster", "node", "container", "app", "team", "qos", "platform", "window_end", "arrived_at", "samples"}
-    | {"qps", "cpu_throttled_frac", *labels.SIGNALS.values(), *PRESSURES}
+    | {*labels.WINDOW_COLUMNS}
     | {*profiles.MEANS, *antagonists.SIGNALS, *antagonists.USES, *(name for r in RESOURCES for name in r.usage)}
 )
 """Columns of node state that later steps read; they stay in memory for the whole stretch."""

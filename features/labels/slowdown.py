@@ -1,8 +1,9 @@
 """Labels: how much slower than its baseline each container ran, in five-minute windows. Kernel.
 
 The signal is chosen per app and platform: CPI where it tracks the app's latency, else latency at matched load, else
-CPU time per request, else the app is not modelled. Where no load is reported, own use stands for it
-(features.labels.load_proxy); what replicas share at one time is no interference (features.labels.replica_contrast).
+CPU time per request, else waiting, else CPI alone, else the app is not modelled. Where no load is reported, own use
+stands for it (features.labels.load_proxy); what replicas share at one time is no interference
+(features.labels.replica_contrast).
 """
 
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from features.labels.baseline import MIN_CALM, calm_rows, fit_curve, normal_at
 from features.labels.interference_adjust import harm
 from features.labels.load_proxy import fit_use, normal_by_use
 from features.labels.replica_contrast import shared_drift, use_at_rest
+from features.labels.waiting import MEASURED, STALLS, unmeasured, waiting
 from features.schema.catalog import PRESSURES
 from features.schema.tables import LABELS
 from ingest.schema.tables import TIMESTAMP
@@ -28,14 +30,32 @@ from ingest.schema.tables import TIMESTAMP
 SIGNALS = {"cpi": "cpi", "latency": "rt_mean_ms", "cpu_time": "cpu_us_per_request"}
 USE = "cpu_cores"
 IDENTITY = ("cluster", "node", "container", "app", "team", "qos", "platform")
-MEANS = (*SIGNALS.values(), "qps", USE, "cpu_throttled_frac", *PRESSURES)
+MEANS = (*SIGNALS.values(), "qps", USE, "cpu_throttled_frac", "demand_cpu", *STALLS, *PRESSURES)
 WINDOW_COLUMNS = (*IDENTITY, "window_end", "arrived_at", "samples", *MEANS)
 """Of node state, that windows are made of."""
 PER_REQUEST = "cpu_time"
 """The kind that needs no load: it is of one request already."""
 Flags = NDArray[np.bool_]
+WAITING = "waiting"
+"""Kind of an app of which only stalls are known, see features.labels.waiting. Where CPI is known and above its normal,
+that is counted too: queues and cycles per instruction lengthen the same work one after the other."""
+CPI_ALONE = "cpi_alone"
+"""Kind of an app of which only CPI is known, which no latency confirms."""
+TRUST = {WAITING: 1.0 / 3.0, CPI_ALONE: 1.0 / 3.0}
+"""What a window of a kind counts in training, compared with one whose latency is known."""
 NO_SIGNAL = "none"
 """Kind of an app that no signal stands for."""
+REASONS = {
+    "warming_up": "too soon after a start or a deploy",
+    "own_limit": "throttled by its own limit",
+    "throttling_not_reported": "has a CPU limit, and its exporter does not send throttling",
+    "not_reported": "no latency, CPI, CPU per request, pressure or run delay",
+    "pressure_all_zero": "pressure is 0 on a busy node: its kernel does not count it (boot with psi=1)",
+    "idle": "uses less than 0.05 cores",
+    "few_calm_windows": "measured, in too few windows without neighbours for a baseline",
+    "no_baseline": "at a load, or in a version, of which too few windows without neighbours were seen",
+}
+"""Why a window has no label."""
 CPI_GATE = 0.6
 MIN_GATE_ROWS = 20
 MIN_SHARE = 0.5
@@ -98,35 +118,67 @@ def label_windows(state: pa.Table) -> pa.Table:
     return pa.table({**columns, **times, "weight": np.add.reduceat(weight, starts), **means})
 
 
-def label_app(windows: pa.Table, warming: NDArray[np.bool_], version: Ints) -> pa.Table:
+def label_app(windows: pa.Table, warming: Flags, version: Ints, limited: Flags | None = None) -> pa.Table:
     """Labels of one app on one platform.
 
     Args:
         windows: `label_windows` of that app and platform.
         warming: (n,) windows that follow a start or deploy too closely: they count for nothing.
         version: (n,) image version of each, see features.labels.app_version: each version has its own baseline.
+        limited: (n,) containers with a CPU limit; None where that is not known of any.
 
     Returns:
-        Table `labels`, one row per window. `log_slowdown` is null, and the kind `none`, where the app has no usable
-        signal; null alone where the load lies outside what was seen in calm windows, or the own limit throttled, or
-        the container was warming up, or its version has too few windows.
+        Table `labels`, one row per window. Where `log_slowdown` is null, `reason` says why, see REASONS; the kind is
+        `none` where the app has no usable signal.
 
     Source: ours; the gate at a correlation of 0.6 follows CPI2 practice (Zhang et al., EuroSys 2013).
     """
-    settled = windows.filter(pa.array(~warming))
+    settled, bound = windows.filter(pa.array(~warming)), np.zeros(windows.num_rows, np.bool_)
+    bound = (bound if limited is None else limited)[~warming]
     parts = specs(version[~warming], micros(settled["window_end"]))
 
     @cache
     def ratio(kind: str) -> Floats:
+        if kind == WAITING:
+            stalled = _by_spec(waiting(settled, bound), conditions(settled, kind), parts)
+            return stalled + np.maximum(np.nan_to_num(ratio("cpi")), 0.0)
         return _by_spec(floats(settled[SIGNALS[kind]]), conditions(settled, kind), parts)
 
     kind = choose_signal(ratio)
+    signal = "cpi" if kind == CPI_ALONE else kind
     throttled = np.nan_to_num(floats(settled["cpu_throttled_frac"])) > MAX_THROTTLED
-    label = np.full(windows.num_rows, np.nan)
-    label[~warming] = np.where(throttled, np.nan, np.nan if kind == NO_SIGNAL else ratio(kind))
+    log = np.full(settled.num_rows, np.nan) if kind == NO_SIGNAL else np.where(throttled, np.nan, ratio(signal))
+    label, reason = np.full(windows.num_rows, np.nan), np.full(windows.num_rows, "warming_up", object)
+    label[~warming] = log
+    reason[~warming] = _reasons(settled, signal, log, bound, throttled)
     columns: dict[str, object] = {c: windows[c] for c in windows.column_names}
-    columns |= {"kind": pa.array([kind] * windows.num_rows), "log_slowdown": label}
+    columns |= {
+        "kind": pa.array([kind] * windows.num_rows),
+        "log_slowdown": label,
+        "reason": pa.array(reason, pa.string()),
+    }
     return table(columns, LABELS.schema)
+
+
+def _reasons(settled: pa.Table, kind: str, log: Floats, limited: Flags, throttled: Flags) -> NDArray[np.object_]:
+    """(n,) why windows have no label, see REASONS; None where they have one."""
+    if kind == NO_SIGNAL:
+        reason = unmeasured(settled, limited)
+        reason[reason == MEASURED] = "few_calm_windows"
+        reason[throttled] = "own_limit"
+        return reason
+    reason = unmeasured(settled, limited) if kind == WAITING else np.full(len(log), MEASURED, object)
+    if kind != WAITING:
+        reason[~(floats(settled[SIGNALS[kind]]) > 0)] = "not_reported"
+        reason[throttled] = "own_limit"
+    reason[(reason == MEASURED) & np.isnan(log)] = "no_baseline"
+    reason[np.isfinite(log)] = None
+    return reason
+
+
+def trust(kind: pa.ChunkedArray) -> Floats:
+    """(n,) what labels of each kind count in training."""
+    return np.array([TRUST.get(name, 1.0) for name in kind.to_pylist()])
 
 
 def pressure_of(rows: pa.Table) -> Floats:
@@ -196,15 +248,15 @@ def _normal(signal: Floats, under: Conditions, calm: Flags) -> Floats:
 
 
 def choose_signal(ratio: Callable[[str], Floats]) -> str:
-    """Which signal stands for the app's slowdown: cpi, latency, cpu_time or none; fits only the kinds it needs."""
+    """Which signal stands for the app's slowdown, a kind of table `labels`; fits only the kinds it needs."""
     latency = ratio("latency")
     if np.count_nonzero(np.isfinite(latency)) >= MIN_GATE_ROWS:
         cpi = ratio("cpi")
         both = np.isfinite(cpi) & np.isfinite(latency)
         if both.sum() >= MIN_GATE_ROWS and _correlation(cpi[both], latency[both]) >= CPI_GATE:
             return "cpi"
-    for kind in ("latency", "cpu_time"):
-        if len(latency) and np.isfinite(ratio(kind)).mean() >= MIN_SHARE:
+    for kind, signal in {"latency": "latency", "cpu_time": "cpu_time", WAITING: WAITING, CPI_ALONE: "cpi"}.items():
+        if len(latency) and np.isfinite(ratio(signal)).mean() >= MIN_SHARE:
             return kind
     return NO_SIGNAL
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.columnar.arrow_columns import micros
+from features.columnar.arrow_columns import floats, micros
 from features.columnar.composite_keys import joint, ranks
 from features.columnar.windows import LABEL_US, window_end
 from features.contention.node_state import LANDED_IN, known_at
@@ -42,3 +42,9 @@ def starts(placements: pa.Table) -> pa.Table:
     versioned = np.asarray(pc.is_valid(version))
     other = np.diff(ranks(version), prepend=-1) != 0
     return rows.filter(pa.array(first | (other & versioned & np.roll(versioned, 1))))
+
+
+def limited(windows: pa.Table, placements: pa.Table) -> NDArray[np.bool_]:
+    """(n,) label windows of containers whose newest placement by the window's end has a CPU limit."""
+    newest = known_at(windows, micros(windows["window_end"]), placements, KEYS)
+    return np.isfinite(floats(newest["cpu_limit_cores"]))

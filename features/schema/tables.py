@@ -119,7 +119,7 @@ ANTAGONISTS = Table(
 
 LABELS = Table(
     "labels",
-    2,
+    3,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -133,10 +133,13 @@ LABELS = Table(
         QOS,
         PLATFORM,
         ARRIVED_AT,
-        Column("kind", pa.string(), "", "cpi, latency, cpu_time or none (not modelled)", required=True),
+        Column(
+            "kind", pa.string(), "", "cpi, latency, cpu_time, waiting, cpi_alone or none (not modelled)", required=True
+        ),
         _float(
             "log_slowdown", "log ratio", "log of the signal over the app's baseline at that load; null: not modelled"
         ),
+        Column("reason", pa.string(), "", "why there is no label, see features.labels.slowdown; null where there is"),
         _float("weight", "samples", "samples behind the label"),
         *(_float(name, "share of the node", "mean pressure in the window") for name in PRESSURES),
     ),

@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from features.columnar.arrow_columns import Floats, Ints, micros, table
+from features.columnar.arrow_columns import Floats, Ints, floats, micros, table
 from features.columnar.asof_join import key_codes, row_of
 from features.columnar.group_means import group_codes
 from features.contention.co_runner_effects import Company, Victims, apart, company_of, power_sums, roots
 from features.contention.node_state import capacities, is_best_effort, known_by
 from features.contention.pressure import PRESSURE_COLUMNS, Members, pressures
+from features.labels.slowdown import trust
 from features.profiles.cold_start_prior import expected_of_new
 from features.schema.catalog import EXPECTED, NAMES, RAW_NAMES, TOGETHER, expected_name
 from features.schema.tables import TRAINING
@@ -49,6 +50,7 @@ def training_rows(labels: pa.Table, sources: Sources) -> pa.Table:
     felt, felt_new = (roots(power_sums(home.victims(decision, source), home.company)) for source in (profile, new))
     columns: dict[str, object] = {c: rows[c] for c in rows.column_names}
     columns |= {**dict(zip(RAW_NAMES, raw.T, strict=True)), "as_of": rows["window_start"]}
+    columns["weight"] = floats(rows["weight"]) * trust(rows["kind"])
     columns |= dict(zip(map(expected_name, EXPECTED), new.T, strict=True))
     columns |= dict(zip(TOGETHER, felt.T, strict=True)) | dict(
         zip(map(expected_name, TOGETHER), felt_new.T, strict=True)

@@ -1,7 +1,7 @@
 """The command `victims`: slowed containers with their antagonists, as a table and as JSON."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -9,18 +9,25 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 import orjson
+import typer
 
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import console, printable, show_table
 from cohabit.terminal.locations import existing_lake
 
 if TYPE_CHECKING:
+    from advisor.diagnosis.coverage import Coverage
     from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect
 
 MAX_SHOWN = 40
 """Rows for people; files have all."""
 VICTIM_COLUMNS = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
 BARS = "▁▂▃▄▅▆▇█"
+BLIND = 3
+"""Exit code where nothing could be looked at."""
+BLIND_TEXT = (
+    "not measured: no container has a label, so victims are unknown; `cohabit doctor` names what exporters lack"
+)
 NO_VICTIMS = "no latency-sensitive container was slower than 1.25 times its baseline in three of its last five windows"
 
 
@@ -35,20 +42,21 @@ def run_victims(
 ) -> None:
     """See `cohabit victims`."""
     from cohabit.config.errors import CohabitError
-    from cohabit.diagnosis.diagnose import diagnosed, measured, newest_window
+    from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window
 
     opened = existing_lake(settings, lake)
     until = newest_window(opened) if at is None else at.replace(tzinfo=at.tzinfo or UTC)
     with console.status("finding victims"):
         found = diagnosed(opened, until)
-    looked_at = measured(opened, until)
+    covered, containers = looked_at(opened, until)
     if container is None:
-        _show_all(found, until, looked_at)
+        _show_all(found, until, covered)
     else:
-        if container not in looked_at:
+        if container not in containers:
             raise CohabitError(
-                f"--container {container}: none of the {len(looked_at):,} containers measured in the 25 minutes before "
-                f"{until:%Y-%m-%d %H:%M} UTC has this id; `cohabit victims` lists the victims, --at names another time"
+                f"--container {container}: none of the {len(containers):,} containers measured in the 25 minutes "
+                f"before {until:%Y-%m-%d %H:%M} UTC has this id; `cohabit victims` lists the victims, --at names "
+                "another time"
             )
         _show_one([one for one in found if one.container == container], container)
         show_ladder(settings.snapshots, container)
@@ -57,6 +65,8 @@ def run_victims(
         console.print(f"written: {out}")
     if publish_to is not None:
         _publish(publish_to, settings.cluster, found, until)
+    if container is None and not covered.labelled:
+        raise typer.Exit(BLIND)
 
 
 def show_ladder(folder: Path, container: str) -> None:
@@ -92,13 +102,15 @@ def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: da
     console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)
 
 
-def _show_all(found: Sequence["Diagnosis"], until: datetime, looked_at: Mapping[str, bool]) -> None:
-    labelled = sum(looked_at.values())
-    console.print(
-        f"{len(looked_at):,} containers were measured up to {until:%Y-%m-%d %H:%M} UTC; {labelled:,} have labels"
-    )
+def _show_all(found: Sequence["Diagnosis"], until: datetime, covered: "Coverage") -> None:
+    from advisor.diagnosis.coverage import sentences
+
+    first, *rest = sentences(covered)
+    console.print(f"up to {until:%Y-%m-%d %H:%M} UTC: {first}")
+    for line in rest:
+        console.print(line)
     if not found:
-        console.print(f"no victims: {NO_VICTIMS}" if labelled else "no victims can be named: no container has a label")
+        console.print(f"no victims among them: {NO_VICTIMS}" if covered.labelled else BLIND_TEXT)
         return
     rows = [victim_row(one) for one in found[:MAX_SHOWN]]
     show_table(f"victims, {until:%Y-%m-%d %H:%M} UTC", VICTIM_COLUMNS, rows)

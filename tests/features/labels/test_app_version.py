@@ -10,7 +10,7 @@ from features.labels.app_version import PERIOD_US, SUPPORT, UNKNOWN, specs, vers
 from features.labels.slowdown import label_app
 from features.schema.tables import LABELS
 from ingest.schema.tables import TIMESTAMP
-from tests.features.labels.test_slowdown import windows
+from tests.features.labelled import windows
 from tests.features.rows import at, placements
 
 RNG = np.random.default_rng(8)

@@ -9,7 +9,7 @@ from features.columnar.arrow_columns import Floats, floats
 from features.labels.baseline import MIN_BIN
 from features.labels.load_proxy import fit_use, normal_by_use, trust
 from features.schema.errors import FeaturesError
-from tests.features.labels.test_slowdown import settled_labels, windows
+from tests.features.labelled import settled_labels, windows
 
 N = 400
 

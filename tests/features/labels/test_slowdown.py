@@ -1,36 +1,14 @@
 """Labels: slowdown against the app's own normal at the same load."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from features.labels.app_version import UNKNOWN
 from features.labels.baseline import fit_curve, normal_at
-from features.labels.slowdown import choose_signal, label_app
-from features.schema.catalog import PRESSURES
-from features.schema.tables import LABELS
+from features.labels.slowdown import choose_signal
+from tests.features.labelled import settled_labels, windows
 
 RNG = np.random.default_rng(3)
 N = 400
-
-
-def windows(pressure: np.ndarray, **signals: np.ndarray) -> pa.Table:
-    """Label windows of one app whose only pressure is that of cpu."""
-    n = len(pressure)
-    columns: dict[str, object] = {
-        c: pa.array(["x"] * n) for c in ("cluster", "node", "container", "app", "team", "qos", "platform")
-    }
-    columns |= {
-        c: pa.array(np.arange(n), LABELS.schema.field(c).type) for c in ("window_start", "window_end", "arrived_at")
-    }
-    columns |= {c: pressure if c == "pressure_cpu" else np.full(n, np.nan) for c in PRESSURES}
-    signals_and_load = ("cpi", "rt_mean_ms", "cpu_us_per_request", "qps", "cpu_cores", "cpu_throttled_frac")
-    missing = {c: np.full(n, np.nan) for c in signals_and_load}
-    return pa.table({**columns, "weight": np.ones(n), **missing, **signals})
-
-
-def settled_labels(rows: pa.Table) -> pa.Table:
-    return label_app(rows, np.zeros(rows.num_rows, np.bool_), np.full(rows.num_rows, UNKNOWN))
 
 
 def test_busy_hours_are_not_taken_for_interference() -> None:
@@ -80,10 +58,13 @@ def test_cpi_is_the_signal_only_where_it_tracks_latency() -> None:
     latency = RNG.normal(0, 0.3, N)
     none = np.full(N, np.nan)
 
-    alike = {"cpi": latency + 0.1 * RNG.normal(size=N), "latency": latency, "cpu_time": none}
-    assert choose_signal(alike.__getitem__) == "cpi"
-    assert choose_signal({"cpi": RNG.normal(0, 0.3, N), "latency": latency, "cpu_time": none}.__getitem__) == "latency"
-    assert choose_signal({"cpi": latency, "latency": none, "cpu_time": none}.__getitem__) == "none"
+    def chosen(**ratios: np.ndarray) -> str:
+        return choose_signal((dict.fromkeys(("cpi", "latency", "cpu_time", "waiting"), none) | ratios).__getitem__)
+
+    assert chosen(cpi=latency + 0.1 * RNG.normal(size=N), latency=latency) == "cpi"
+    assert chosen(cpi=RNG.normal(0, 0.3, N), latency=latency) == "latency"
+    assert chosen(cpi=latency, waiting=latency) == "waiting"
+    assert chosen(cpi=latency) == "cpi_alone"
 
 
 def test_an_app_without_a_signal_is_not_modelled() -> None:

@@ -1,0 +1,92 @@
+"""`cohabit victims` on what a stock cluster sends: who is slowed, of how much was looked at."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import pytest
+from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner, Result
+
+from cohabit.cli.main import app
+from cohabit.ingestion.simulation import simulate_into
+from cohabit.terminal.locations import TOPICS
+from features.jobs.job_plan import whole_stretch
+from features.jobs.local_job import run_local
+from features.schema.tables import TABLES
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.simulator.messages import Faults
+from ingest.simulator.simulate import Plan
+
+PLAN = Plan(nodes=3, apps=3, per_node=12, hours=4.0, seed=4, faults=Faults(0, 0, 0, 0, 0))
+APP_METRICS = ("qps", "rt_mean_ms", "rt_p95_ms", "rt_p99_ms", "cpu_us_per_request", "cpi")
+Usage = dict[str, float]
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stream")
+    simulate_into(folder, PLAN, lambda _done, _of: None)
+    return folder
+
+
+def victims(stream: Path, folder: Path, sent: Callable[[Usage], Usage]) -> Result:
+    """What the command says where the usage that exporters send is another one."""
+    folder.joinpath("stream").mkdir()
+    for path in stream.glob("*.log"):
+        lines = path.read_text().splitlines()
+        if path.name == "usage.log":
+            parts = [line.rsplit("\t", 1) for line in lines]
+            lines = [f"{head}\t{json.dumps(_stock(json.loads(value), sent))}" for head, value in parts]
+        (folder / "stream" / path.name).write_text("\n".join(lines) + "\n")
+    lake = Lake.open(folder / "lake", TABLES)
+    metrics = IngestMetrics.on(CollectorRegistry())
+    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    stretch = whole_stretch(lake)
+    assert stretch is not None
+    run_local(lake, stretch, lambda _table, _rows: None)
+    return CliRunner().invoke(app, ["victims", "--lake", str(folder / "lake")], env={"COLUMNS": "200"})
+
+
+def _stock(record: Usage, sent: Callable[[Usage], Usage]) -> Usage:
+    return {k: v for k, v in record.items() if k not in APP_METRICS} | sent(record)
+
+
+def slowed(record: Usage) -> Usage:
+    """Pressure as a kernel counts it: the work takes as much longer as the app's latency does."""
+    stall = 0.002 * record.get("rt_mean_ms", 0.0) * record.get("cpu_cores", 0.0)
+    return {"psi_cpu_some_frac": min(0.9, 1e-4 + stall)}
+
+
+def test_pressure_alone_is_looked_at(stream: Path, tmp_path: Path) -> None:
+    ran = victims(stream, tmp_path, slowed)
+
+    assert ran.exit_code == 0, ran.stdout
+    assert "% of the time of" in ran.stdout
+    assert "are judged by waiting alone: harm through cache and memory bandwidth is not seen" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        (lambda _record: {}, "no latency, CPI, CPU per request, pressure or run delay"),
+        (
+            lambda _record: {f"psi_{name}_some_frac": 0.0 for name in ("cpu", "memory", "io")},
+            "its kernel does not count it (boot with psi=1)",
+        ),
+    ],
+    ids=["nothing", "pressure-all-zero"],
+)
+def test_where_nothing_can_be_looked_at_nobody_is_said_to_be_well(
+    stream: Path, tmp_path: Path, sent: Callable[[Usage], Usage], why: str
+) -> None:
+    ran = victims(stream, tmp_path, sent)
+
+    assert ran.exit_code == 3
+    assert "looked at 0% of the time" in ran.stdout
+    assert why in ran.stdout
+    assert "not measured: no container has a label" in ran.stdout
+    assert "no victims" not in ran.stdout
