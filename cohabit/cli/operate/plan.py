@@ -75,6 +75,8 @@ def create_command(
     holdout. First it reports the outcome of plans exported at least an hour ago. `cohabit refresh` does the same every
     COHABIT_PLANS__INTERVAL_S.
     """
+    from cohabit.cli.operate.victims import show_coverage
+    from cohabit.diagnosis.diagnose import looked_at, newest_window
     from cohabit.plans.create import propose
     from cohabit.plans.outcomes import conclude
     from cohabit.plans.tables import show_each, show_skipped
@@ -84,7 +86,9 @@ def create_command(
         show_each(conclude(made_from.lake, of.desk, of.actor))
         found = propose(made_from, of.desk, of.actor)
     if found.plan is None:
-        console.print(f"no plan was drafted; {len(found.skipped)} containers are slowed")
+        until = newest_window(made_from.lake)
+        show_coverage(looked_at(made_from.lake, until)[0], until)
+        console.print(f"no plan was drafted; {len(found.skipped)} of these containers are slowed")
     else:
         _show(of.desk, found.plan.plan)
     show_skipped(found.skipped, everything=show_all)

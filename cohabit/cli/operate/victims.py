@@ -102,13 +102,18 @@ def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: da
     console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)
 
 
-def _show_all(found: Sequence["Diagnosis"], until: datetime, covered: "Coverage") -> None:
+def show_coverage(covered: "Coverage", until: datetime) -> None:
+    """How much was looked at, and why not the rest."""
     from advisor.diagnosis.coverage import sentences
 
     first, *rest = sentences(covered)
     console.print(f"up to {until:%Y-%m-%d %H:%M} UTC: {first}")
     for line in rest:
         console.print(line)
+
+
+def _show_all(found: Sequence["Diagnosis"], until: datetime, covered: "Coverage") -> None:
+    show_coverage(covered, until)
     if not found:
         console.print(f"no victims among them: {NO_VICTIMS}" if covered.labelled else BLIND_TEXT)
         return
