@@ -10,8 +10,11 @@ import pyarrow.compute as pc
 
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import build_snapshot
+from features.columnar.arrow_columns import micros
+from features.columnar.composite_keys import rising
+from features.columnar.group_means import group_codes, group_starts
 from features.columnar.windows import LATENESS_US, STALE_US, WINDOW_US
-from features.contention.lifetimes import HEARD, heard_in, times_of, with_ends
+from features.contention.lifetimes import HEARD, NODE_SILENCE_US, heard_in, running_max, times_of, with_ends
 from features.contention.node_state import LANDED_IN, Facts, undeleted
 from features.contention.stream_state import minutes_published
 from features.contention.usage_rates import LOOK_BACK_US, rates
@@ -65,7 +68,8 @@ class LiveState:
     _heard: dict[str, pa.Table] = field(
         default_factory=lambda: {"measured": HEARD.empty_table(), "beats": HEARD.empty_table()}
     )
-    """When something was heard last of each container, and of each node."""
+    """See last_heard; until the last snapshot."""
+    _heard_since: dict[str, list[pa.Table]] = field(default_factory=lambda: {"measured": [], "beats": []})
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
     _topic_ids: dict[str, str] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -95,7 +99,7 @@ class LiveState:
                 add(self._pieces[landing.table], rows)
             if landing.table in (*MEASURED, *BEATS):
                 kind = "measured" if landing.table in MEASURED else "beats"
-                self._heard[kind] = last_heard(pa.concat_tables([self._heard[kind], heard_in(times_of(rows))]))
+                add(self._heard_since[kind], heard_in(times_of(rows)))
             heard = rows["heard_at" if landing.table == LIVE_STATE.name else "arrived_at"]
             newest = pc.max(heard.cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)
@@ -113,6 +117,10 @@ class LiveState:
     def snapshot(self, profiles: pa.Table, version: int) -> Snapshot:
         """Everything known by the newest message, packed for the scorer."""
         with self._lock:
+            for kind, since in self._heard_since.items():
+                if since:
+                    self._heard[kind] = last_heard(self._heard[kind], pa.concat_tables(since))
+                    since.clear()
             tables, as_of_us, heard = self._standing(), self.as_of_us, dict(self._heard)
         facts = Facts(undeleted(tables["nodes"]), tables["placements"])
         minutes = minutes_published(tables["live_state"])
@@ -160,18 +168,38 @@ def add(pieces: list[pa.Table], rows: pa.Table) -> None:
     pieces.append(rows.combine_chunks())
 
 
-def last_heard(heard: pa.Table) -> pa.Table:
-    """Of each container, or node, when it was heard last, as if it had been all the time before.
+def last_heard(before: pa.Table, heard: pa.Table) -> pa.Table:
+    """Of each container, or node, when it was heard last, and since when without a silence as long as a node's end.
 
-    What went before does not matter to what is there now. What was not heard for a day is left out.
+    Args:
+        before: table HEARD, from here.
+        heard: table HEARD, what came since.
+
+    Returns:
+        Table HEARD, a row each. Where no silence was seen it is as if it had been heard all the time before: what went
+        before does not matter to what is there now; but what stood on a node before a silence ended with it. What was
+        not heard for a day is left out.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0060-lifetimes.md.
     """
-    last = heard.group_by(HEARD.names[:3], use_threads=False).aggregate([("last", "max")])
-    newest = pc.max(last["last_max"])
-    ts = last["last_max"]
-    always = pa.array(np.zeros(last.num_rows, np.int64), TIMESTAMP)
-    rows = pa.table([*(last[name] for name in HEARD.names[:3]), always, ts], schema=HEARD)
-    kept = pc.greater_equal(ts.cast(pa.int64()), pc.subtract(newest.cast(pa.int64()), FORGOTTEN_US))
-    return rows.filter(kept) if rows.num_rows else rows
+    always = pa.array(np.zeros(heard.num_rows, np.int64), TIMESTAMP)
+    since = pa.concat_tables([before, heard.set_column(HEARD.get_field_index("first"), "first", always)])
+    both = pa.concat_tables([before, heard]).append_column("since", since["first"])
+    if not both.num_rows:
+        return before
+    code, first = group_codes(both, HEARD.names[:3]), micros(both["first"])
+    order = rising(code, first)
+    key, first, last = code[order], first[order], running_max(code[order], micros(both["last"])[order])
+    silent = np.append([False], (np.diff(key) == 0) & (first[1:] - last[:-1] > NODE_SILENCE_US))
+    starts = group_starts(key)
+    began = np.maximum.reduceat(np.where(silent, first, micros(both["since"])[order]), starts)
+    ends = np.maximum.reduceat(last, starts)
+    names = both.select(HEARD.names[:3]).take(pa.array(order[starts]))
+    found = pa.table([*names.columns, pa.array(began, TIMESTAMP), pa.array(ends, TIMESTAMP)], schema=HEARD)
+    return found.filter(pa.array(ends >= ends.max() - FORGOTTEN_US))
 
 
 def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar, recent: pa.Scalar) -> pa.Table:

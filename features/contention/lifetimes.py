@@ -26,6 +26,8 @@ CONTAINER_SILENCE_US = 900 * 1_000_000
 """A container that was measured, and for longer was not while its node was, has ended when it was last measured."""
 LATE_DELETION_US = 180 * 1_000_000
 """A deletion dated longer after its container was last measured was heard late, by the list after a lost watch."""
+TOGETHER_US = 60 * 1_000_000
+"""Nodes that are heard again within so long of each other were silent together: nothing was heard of the cluster."""
 SLOT_US = 300 * 1_000_000
 """What was heard of something is kept as its first and last time in so long."""
 NODE, CONTAINER = ["cluster", "node"], ["cluster", "container"]
@@ -138,7 +140,7 @@ def _heard_within(rows: pa.Table, heard: pa.Table, keys: list[str], since_us: In
     last = micros(heard["last"])
     order = rising(right, -last)
     right, last = right[order], last[order]
-    earliest = -_running_max(right, -micros(heard["first"])[order])  # of those that were heard as late, or later
+    earliest = -running_max(right, -micros(heard["first"])[order])  # of those that were heard as late, or later
     found = newest_known(left, -since_us, right, -last)
     return (found >= 0) & (np.append(earliest, 0)[found] < until_us)
 
@@ -154,7 +156,7 @@ def _with_silent_nodes(
     code, start, end, used = _stretches(described, placements, all_heard, horizon_us)
     order = rising(code, start)
     code, start, end = code[order], start[order], end[order]
-    until = _running_max(code, end)
+    until = running_max(code, end)
     following = np.append(np.where(np.diff(code) == 0, start[1:], NEVER), [NEVER])[: len(code)]
     silent = np.minimum(following, horizon_us) - until > NODE_SILENCE_US
     silent &= np.isin(code, np.unique(code[used[order]]))
@@ -162,8 +164,9 @@ def _with_silent_nodes(
     stood = newest_known(code, until, key, ts)
     stood = np.where(stood < 0, np.searchsorted(key, code), stood)  # described later, or its description was let go of
     good = ~gone[stood]
+    alone = np.where(following < NEVER, following - TOGETHER_US, NEVER)
     good[good] = _heard_within(
-        described.take(pa.array(stood[good])), all_heard, NODE[:1], until[good] + NODE_SILENCE_US, following[good]
+        described.take(pa.array(stood[good])), all_heard, NODE[:1], until[good] + NODE_SILENCE_US, alone[good]
     )
     stood, until, following = stood[good], until[good], following[good]
     found = _with_events(described, stood, until, NODE_SILENCE_US, following)
@@ -261,7 +264,7 @@ def _next_of(key: Ints, ts: Ints) -> Ints:
     return np.append(np.where(np.diff(key) == 0, ts[1:], NEVER), [NEVER])[: len(key)]
 
 
-def _running_max(code: Ints, value: Ints) -> Ints:
+def running_max(code: Ints, value: Ints) -> Ints:
     """(n,) largest value of the same code so far; rows of a code together."""
     if not len(code):
         return value

@@ -239,17 +239,31 @@ def _per_minute(sampled: _Sampled, placements: pa.Table) -> tuple[_Cells, Floats
     value = floats(rows["value"])[order]
     counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
     rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
-    first = np.flatnonzero(np.append([True], np.diff(series) != 0) & counter & np.isfinite(value))
+    first, before_us = _begun(np.where(counter, value, np.nan), ts, series)
     moved = np.append([True], (np.diff(series) != 0) | (np.diff(value) != 0))
     alive_us = np.where(np.append([True], np.diff(series) != 0), ts, np.append([0], ts[:-1]))
     since_us = _alive_before(sampled, order[first], order[moved], alive_us[moved])
-    gap_us = ts[first] - np.maximum(since_us, _placed_before(sampled, order[first], placements))
-    good = (gap_us > 0) & (gap_us <= MAX_GAP_US)
+    since_us = np.maximum(since_us, _placed_before(sampled, order[first], placements))
+    gap_us = ts[first] - since_us
+    good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (since_us >= before_us)
     first, gap_us = first[good], gap_us[good]
     rate[first], seconds[first] = value[first] / (gap_us / 1e6), gap_us / 1e6
     starts = group_starts(joint([series, minute]))
     rose = np.add.reduceat(np.where(counter & (rate > 0), seconds, 0.0), starts)
     return _Cells(order[starts], minute[starts], group_means(np.where(counter, rate, value), seconds, starts)), rose
+
+
+def _begun(value: Floats, ts_us: Ints, series: Ints) -> tuple[Ints, Ints]:
+    """(f,) readings of counters that may be all that was counted, and when each series was read before; else long ago.
+
+    They are a series' first, the next one after more than MAX_GAP_US, and what was reset: all that look-back shows.
+    """
+    read = np.flatnonzero(np.isfinite(value))
+    follows = np.append([False], np.diff(series[read]) == 0)
+    before = np.append([0], read[:-1])
+    since_us = np.where(follows, ts_us[before], -MAX_GAP_US)
+    begun = (ts_us[read] - since_us > MAX_GAP_US) | (value[read] < RESET_RATIO * value[before])
+    return read[begun], since_us[begun]
 
 
 def _alive_before(sampled: _Sampled, rows: Ints, changed: Ints, alive_us: Ints) -> Ints:

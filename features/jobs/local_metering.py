@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from features.columnar.asof_join import NEVER
+from features.columnar.asof_join import NEVER, key_codes
 from features.columnar.thread_map import in_threads
 from features.columnar.windows import WINDOW_US
 from features.contention.container_resolution import OWN, moved_in
@@ -136,6 +136,6 @@ def _metered(lake: Lake, hour: Hours, facts: Facts, where: pa.Table, moved: pa.T
     before, after = timedelta(microseconds=LOOK_BACK_US), timedelta(microseconds=WINDOW_US)
     samples = lake.rows("samples", start - before, end + after, nodes=names)
     made = rates(samples, facts, lateness_us=NEVER, trim=True).usage.select(COLUMNS)
-    if moved.num_rows:
-        made = made.filter(pc.is_in(made["node"], wanted))
-    return metered(pa.concat_tables([usage, made]), facts, hour, where)
+    found = pa.concat_tables([usage, made])  # of all nodes of these names: another cluster may have some too
+    row, asked = key_codes(found, where, ["cluster", "node"])
+    return metered(found.filter(pa.array(np.isin(row, asked))), facts, hour, where)

@@ -202,8 +202,7 @@ def node_seen(published: Published | None, raw: object, heard: Heard) -> Answer:
     named: Record = {"cluster": heard.cluster, "node": node.metadata.name}
     described: Record = {**facts, "event": "add"}
     came_ms = _ms(node.metadata.creation_timestamp)
-    gone_ms = 0 if published is None else published.ts_ms if published.event == "delete" else ts_ms
-    new = came_ms is not None and gone_ms < came_ms < ts_ms
+    new = came_ms is not None and (0 if published is None else published.ts_ms) < came_ms < ts_ms
     records = [*([{**described, "ts": came_ms}] if new else []), {**described, "ts": ts_ms}]
     return Answer(records, Published("add", ts_ms, digest, named))
 

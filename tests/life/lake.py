@@ -16,6 +16,7 @@ from advisor.cluster.snapshot import Snapshot
 from cohabit.refresh.live_state import LiveState
 from features.jobs import local_job, local_metering
 from features.jobs.job_plan import Stretch, whole_stretch
+from features.jobs.usage_chunks import CHUNK_ROWS
 from features.metering.units import HOUR_US, Hours
 from features.schema.tables import PROFILES, TABLES
 from ingest.decode.formats.format_registry import decoder_named
@@ -105,10 +106,10 @@ class World:
             self._commit([life.landings[number] for life in added])
         self.lives += added
 
-    def compute(self) -> None:
-        """Run the features job and metering, in one process."""
-        local_job.run_local(self.lake, self.stretch, _quietly)
-        local_metering.run_local(self.lake, self.hours, _quietly)
+    def compute(self, chunk_rows: int = CHUNK_ROWS) -> None:
+        """Run the features job and metering, in one process, so many rows at once."""
+        local_job.run_local(self.lake, self.stretch, _quietly, chunk_rows=chunk_rows)
+        local_metering.run_local(self.lake, self.hours, _quietly, chunk_rows=chunk_rows)
 
     def compute_with(self, spark: "SparkSession") -> None:
         """Run both with Spark, in the place of what is there."""

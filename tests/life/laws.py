@@ -364,11 +364,16 @@ def _known_until(truth: Timeline, node: Node) -> float:
 
 
 def _kept_until(truth: Timeline, pod: Pod) -> float:
-    """The last second at which a pod may still be taken for running: its deletion may be heard later than it ended."""
+    """The last second at which a pod may still be taken for running: its deletion may be heard later than it ended.
+
+    What was never heard of while it ran is not heard of when it is deleted; a node's name that is heard of again within
+    a node's silence does not fall silent.
+    """
     heard = truth.heard(pod.end) if pod.ending == "evicted" else truth.heard(pod.deleted)
+    heard = heard if truth.learnt(pod.start) <= pod.end else inf
     gone = pod.node.end
     anew = any(node.name == pod.node.name and gone < node.start < gone + NODE_SILENCE_S for node in truth.nodes)
-    known = inf if anew and truth.heard(gone) == inf else _known_until(truth, pod.node)
+    known = truth.heard(gone) if anew else _known_until(truth, pod.node)
     return min(heard, pod.end + CONTAINER_SILENCE_S, known) + MINUTE_S + CLOCK_S
 
 

@@ -14,6 +14,7 @@ import pytest
 import structlog
 
 from cohabit.config.logs import set_up_logs
+from features.jobs import usage_chunks
 from tests.life import laws
 from tests.life.lake import SENDERS, world
 from tests.life.laws import Computed, Law
@@ -60,6 +61,18 @@ def test_what_is_computed_is_what_happened(lives: Computed, law: Law) -> None:
     violations = [line for life in seen for line in law(life, lives)]
 
     assert not violations, f"{len(violations)} violations:\n" + "\n".join(violations[:SHOWN])
+
+
+def test_rows_are_the_same_however_few_are_computed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timelines with static pods that came back after a gap, and clusters whose nodes share their names."""
+    made = world(("cadvisor",), range(72866818, 72866820), tmp_path)
+    before = made.computed()
+    monkeypatch.setattr(usage_chunks, "BLOCK_ROWS", 1)
+
+    made.compute(chunk_rows=1)
+
+    after = made.computed()
+    assert [name for name in before if not before[name].equals(after[name])] == []
 
 
 @pytest.mark.skipif(not MANY, reason="runs with make laws")

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from advisor.cluster.snapshot import Snapshot
 from cohabit.refresh.live_state import LiveState, add
 from features.schema.tables import PROFILES
-from ingest.kafka_io.stream_files import Message, TopicWriter
+from ingest.kafka_io.stream_files import Message, TopicWriter, topics_in
 from ingest.pipeline.consumer_loop import Formats, Landers, ingest
 from ingest.pipeline.file_source import FileCapacities, FileSource
 from ingest.pipeline.metrics import IngestMetrics
@@ -40,7 +40,7 @@ class Cluster:
     def snapshot(self) -> Snapshot:
         with (
             closing(FileCapacities(self.folder)) as capacities,
-            closing(FileSource(self.folder, ("nodes", "placements", "usage"), self.state.position)) as source,
+            closing(FileSource(self.folder, topics_in(self.folder), self.state.position)) as source,
         ):
             source.stop_at_end()
             metrics = IngestMetrics.on(CollectorRegistry())
@@ -94,6 +94,30 @@ def test_a_container_that_ended_is_gone_and_forgotten_in_time(cluster: Cluster) 
     assert cluster.snapshot().containers == ()
 
     assert cluster.state.held()["placements"] == 0
+
+
+def test_what_stood_on_a_node_does_not_come_back_with_a_new_one_of_its_name(cluster: Cluster) -> None:
+    cluster.send("nodes", 0, {"node": "m", "cores": 8})
+    cluster.send("usage", 90, {"container": "a", "interval_s": 30, "app": "web", "cpu_cores": 2.0})
+    for minute in range(1, 16):
+        cluster.send("node_usage", 60 * minute, {"node": "m", "interval_s": 60})
+        if minute in {1, 15}:
+            cluster.send("node_usage", 60 * minute, {"interval_s": 60})
+    cluster.send("nodes", 900, {"cores": 16})
+
+    snapshot = cluster.snapshot()
+
+    assert sorted(snapshot.nodes) == ["m", "n"]
+    assert snapshot.containers == ()
+
+
+def test_where_the_whole_cluster_was_not_heard_of_its_containers_stay(cluster: Cluster) -> None:
+    cluster.send("nodes", 0, {"node": "m", "cores": 8})
+    for minute in (1, 15):
+        for node in "mn":
+            cluster.send("node_usage", 60 * minute, {"node": node, "interval_s": 60})
+
+    assert cluster.snapshot().containers == ("a",)
 
 
 def test_a_producers_clock_ahead_of_ours_does_not_age_everybody_else(cluster: Cluster) -> None:

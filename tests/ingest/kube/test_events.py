@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from ingest.kube.events import CLUSTER_NODES, PODS, Heard, still_there
 from tests.ingest.api_server import a_node, a_pod
 
@@ -31,13 +33,15 @@ def test_a_deleted_node_has_a_record_of_its_end_and_one_made_anew_comes_after_it
     assert int(str(new["ts"])) > int(str(end["ts"]))
 
 
-def test_a_node_made_anew_while_the_watch_was_lost_is_there_from_its_creation() -> None:
-    gone = CLUSTER_NODES.gone(CLUSTER_NODES.seen(None, a_node("n1"), heard()).published, a_node("n1"), heard())
-    assert gone.published is not None
+@pytest.mark.parametrize("deletion", ["heard", "missed"])
+def test_a_node_made_anew_while_the_watch_was_lost_is_there_from_its_creation(deletion: str) -> None:
+    before = CLUSTER_NODES.seen(None, a_node("n1"), heard()).published
+    gone = CLUSTER_NODES.gone(before, a_node("n1"), heard()).published if deletion == "heard" else before
     anew = a_node("n1", heartbeat="2026-03-01T14:00:00Z")
     anew["metadata"]["creationTimestamp"] = "2026-03-01T13:00:00Z"
 
-    records = CLUSTER_NODES.seen(gone.published, anew, heard(1_772_366_400_000 + 125 * MINUTE_MS)).records
+    anew["status"]["capacity"]["cpu"] = "96"
+    records = CLUSTER_NODES.seen(gone, anew, heard(1_772_366_400_000 + 125 * MINUTE_MS)).records
 
     assert [int(str(record["ts"])) - 1_772_366_400_000 for record in records] == [60 * MINUTE_MS, 120 * MINUTE_MS]
 
