@@ -119,7 +119,7 @@ def added_by(gained: Floats, used: Floats, sensitivity: Floats) -> Floats:
     expected = used @ np.nan_to_num(sensitivity, nan=UNKNOWN)
     if not expected.sum():
         return seen
-    both: Floats = 0.5 * (seen + seen.sum() * expected / expected.sum())
+    both: Floats = 0.5 * (seen + seen.sum() * (expected / expected.sum()))
     return both
 
 

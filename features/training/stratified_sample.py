@@ -8,6 +8,7 @@ however they are parted, and a larger sample holds the smaller one.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 
 import numpy as np
 import pyarrow as pa
@@ -122,9 +123,9 @@ def quotas(rows: Ints, max_rows: int, power: float) -> Ints:
         power: 0 gives every stratum the same quota, 1 the same share; in [0, 1].
 
     Returns:
-        (h,) min(rows, ceil(t x rows ** power)), t as large as max_rows allows, what is left over one each to the first
-        strata: at least 1, and together max_rows, or all rows where there are no more. More max_rows never mean fewer
-        of any stratum.
+        (h,) min(rows, ceil(t x rows ** power)), t as large as max_rows allows, what is left over one each to the strata
+        that have the least of their share: at least 1, and together max_rows, or all rows where there are no more.
+        More max_rows never mean fewer of any stratum.
 
     Raises:
         FeaturesError: max_rows are fewer than strata, some of which could then stand for nothing.
@@ -146,9 +147,13 @@ def quotas(rows: Ints, max_rows: int, power: float) -> Ints:
     low, high = 0.0, float(np.max(rows / size))
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if filled(middle).sum() <= max_rows else (low, middle)
-    found = filled(low)
-    more = np.flatnonzero(filled(high) > found)[: max_rows - found.sum()]
-    found[more] += 1
+    found = np.maximum(filled(low) - 1, 1)  # one less: rounding may have given a stratum the one that another is due
+    due = [(float(found[i] / size[i]), int(i)) for i in np.flatnonzero(found < rows)]
+    heapify(due)
+    for _ in range(max_rows - int(found.sum())):
+        _, first = due[0]
+        found[first] += 1
+        heapreplace(due, (float(found[first] / size[first]) if found[first] < rows[first] else np.inf, first))
     return found
 
 

@@ -39,6 +39,9 @@ def _quantities(value: object) -> dict[str, Fraction]:
 Text = Annotated[str, BeforeValidator(_text_or_empty)]
 Texts = Annotated[dict[str, str], BeforeValidator(_map_or_empty)]
 Listed = Annotated[list[T], BeforeValidator(_list_or_empty)]
+Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""Numbers as the API has them; others cannot be sent on."""
 Quantities = Annotated[Mapping[str, Fraction], PlainValidator(_quantities)]
 """Amounts by resource: cores of cpu, bytes of memory, pieces of anything else."""
 
@@ -72,7 +75,7 @@ class Metadata(Foreign):
     uid: str = Field(min_length=1)
     namespace: Text = ""
     resource_version: Text = ""
-    generation: int = 0
+    generation: Int64 = 0
     creation_timestamp: AwareDatetime | None = None
     deletion_timestamp: AwareDatetime | None = None
     labels: Texts = {}
@@ -149,7 +152,7 @@ class PodSpec(Foreign):
     init_containers: Listed[ContainerSpec] = []
     resources: Resources | None = None
     overhead: Quantities = {}
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: Text = ""
     tolerations: Listed[Toleration] = []
     affinity: dict[str, object] | None = None
@@ -290,8 +293,8 @@ class BudgetSpec(Foreign):
 class BudgetStatus(Foreign):
     """What a disruption budget allows."""
 
-    disruptions_allowed: int | None = None
-    observed_generation: int = 0
+    disruptions_allowed: Int32 | None = None
+    observed_generation: Int64 = 0
 
 
 class DisruptionBudget(Foreign):

@@ -35,7 +35,7 @@ def test_growth_is_found_within_its_interval(percent: float, seed: int) -> None:
     held = held + 1e6 * percent * (SECONDS - SECONDS.mean()) / 3600
     found = slope_of(SECONDS, held, np.random.default_rng(0))
     assert found.low <= found.value <= found.high
-    assert abs(found.value - percent) < 1.5
+    assert abs(found.value - percent) < 3.0
 
 
 def test_what_stays_is_told_not_to_grow_most_of_the_time() -> None:

@@ -248,7 +248,7 @@ def minute_by_loop(
 def part_by_loop(used: list[Row], placed: list[Row], who: tuple[str, str], minute: int) -> float:
     """Part of a measured minute that counts."""
     low, high = minute * 60, minute * 60 + 60
-    rows = [row for row in used if (row["container"], row["node"]) == who]
+    rows = {row["ts"]: row for row in reversed(used) if (row["container"], row["node"]) == who}.values()
     own = [(float(str(row["ts"])) - float(str(row["interval_s"])), float(str(row["ts"]))) for row in rows]
 
     def measured(start: int, end: int) -> bool:
