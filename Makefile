@@ -32,7 +32,7 @@ test: $(JARS) ## all tests in JOBS=3 processes, with a real broker and a real Sp
 	$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder
 
 laws: $(JARS) ## property tests by 1,000 new examples each instead of the same 30
-	COHABIT_TEST_PROFILE=laws $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadgroup -m hypothesis
+	COHABIT_TEST_PROFILE=laws $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder -m hypothesis
 
 crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 100 each or ROUNDS=n; SEED=n repeats one
 	$(BIN)/python -m tests.ingest.rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))

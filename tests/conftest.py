@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from cohabit.config.logs import set_up_logs
 from ingest.devkafka.broker import Broker, create_topics, running_broker
@@ -38,6 +40,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with a slow test come first: one that came last would keep one process busy and the others waiting."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """A process runs whole files; of lives of clusters, that have a lake of each format, whole formats."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, name = nodeid.partition("::")
+        return path + name.partition("[")[2].rpartition("-")[0] * path.startswith("tests/life/")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """Used instead of `--dist loadfile`."""
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ LAWS: tuple[Law, ...] = (
 pytestmark = pytest.mark.hypothesis
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LAKES])
+@pytest.fixture(scope="module", params=LAKES, ids=list(LAKES))
 def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computed]:
     """Computed lives of many clusters: a lake of each format where they are many, else one of all."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
