@@ -16,8 +16,9 @@ from features.columnar.group_means import group_codes, group_starts
 from features.columnar.windows import LATENESS_US, STALE_US, WINDOW_US
 from features.contention.lifetimes import HEARD, NODE_SILENCE_US, heard_in, running_max, times_of, with_ends
 from features.contention.node_state import LANDED_IN, Facts, undeleted
+from features.contention.series_minutes import LOOK_BACK_US
 from features.contention.stream_state import minutes_published
-from features.contention.usage_rates import LOOK_BACK_US, rates
+from features.contention.usage_rates import rates
 from features.training.online_features import live_view, state_by
 from ingest.lake.topic_ids import topic_recreated
 from ingest.pipeline.transform import Landing

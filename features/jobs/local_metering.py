@@ -13,7 +13,8 @@ from features.columnar.thread_map import in_threads
 from features.columnar.windows import WINDOW_US
 from features.contention.container_resolution import OWN, moved_in
 from features.contention.node_state import Facts
-from features.contention.usage_rates import LOOK_BACK_US, rates
+from features.contention.series_minutes import LOOK_BACK_US
+from features.contention.usage_rates import rates
 from features.jobs.job_plan import Progress
 from features.jobs.lake_facts import facts_between
 from features.metering.idle_causes import TAKEN, TOUCHED, idle_hours

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from features.columnar.windows import LABEL_US, in_time
 from features.contention.node_state import Facts
-from features.contention.usage_rates import LOOK_BACK_US, count_within, rates
+from features.contention.series_minutes import LOOK_BACK_US
+from features.contention.usage_rates import count_within, rates
 from features.jobs.job_plan import Stretch
 from ingest.lake.row_filter import within
 from ingest.lake.tables import Lake

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from features.columnar.windows import LATENESS_US
 from features.contention.node_state import Facts
-from features.contention.usage_rates import LOOK_BACK_US
+from features.contention.series_minutes import LOOK_BACK_US
 from features.jobs.job_plan import (
     IMPOSSIBLE,
     JOB,

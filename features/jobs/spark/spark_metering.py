@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from features.columnar.windows import WINDOW_US
 from features.contention.node_state import Facts
-from features.contention.usage_rates import LOOK_BACK_US
+from features.contention.series_minutes import LOOK_BACK_US
 from features.jobs.job_plan import Progress
 from features.jobs.local_metering import JOB, LONGEST, TICK, days, facts_until, times, write_pools
 from features.jobs.spark.batch_job import groups_of, landed

@@ -24,8 +24,9 @@ from features.columnar.windows import WINDOW_US
 from features.contention.container_resolution import OWN, moved_in, resolved
 from features.contention.correlation import antagonists
 from features.contention.node_state import Facts, node_state
+from features.contention.series_minutes import LOOK_BACK_US
 from features.contention.stream_state import MESSAGE, messages
-from features.contention.usage_rates import LOOK_BACK_US, count_within, rates
+from features.contention.usage_rates import count_within, rates
 from features.jobs.job_plan import Stretch
 from features.metering.units import COLUMNS, READ, Hours
 from features.metering.usage_hours import metered, nodes_in
@@ -98,7 +99,7 @@ def by_app(state: DataFrame, partitions: int) -> DataFrame:
 def with_rates(samples: DataFrame, facts: Facts, stretch: Stretch) -> DataFrame:
     """Usage of pods, made of samples.
 
-    In:  rows of table samples, from by_node, features.contention.usage_rates.LOOK_BACK_US more than what is wanted.
+    In:  rows of table samples, from by_node, features.contention.series_minutes.LOOK_BACK_US more than what is wanted.
     Out: rows of table usage.
     """
     inside = within("ts", *stretch.samples())
@@ -109,7 +110,7 @@ def with_rates(samples: DataFrame, facts: Facts, stretch: Stretch) -> DataFrame:
 def with_all_rates(samples: DataFrame, facts: Facts) -> DataFrame:
     """Usage of pods, made of samples however late they arrived, with what metering reads of it.
 
-    In:  rows of table samples, from by_node, features.contention.usage_rates.LOOK_BACK_US more than what is wanted.
+    In:  rows of table samples, from by_node, features.contention.series_minutes.LOOK_BACK_US more than what is wanted.
     Out: features.metering.usage_hours.COLUMNS.
     """
     kernel = whole_partitions(

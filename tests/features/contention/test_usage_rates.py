@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.contention.node_state import Facts
-from features.contention.usage_rates import LARGEST, MAX_GAP_US, counter_rates, rates
+from features.contention.pod_metrics import LARGEST
+from features.contention.series_minutes import MAX_GAP_US, counter_rates
+from features.contention.usage_rates import rates
 from ingest.schema.tables import SAMPLES
 from tests.features.rows import at, nodes, placements, rows_of
 

@@ -1,0 +1,293 @@
+"""Series: samples of counters and gauges as one value a minute, of one run and one reporter each. Kernel."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from features.columnar.arrow_columns import Floats, Ints, floats, micros
+from features.columnar.asof_join import key_codes, newest_known
+from features.columnar.composite_keys import dense, joint, ranks, rising
+from features.columnar.group_means import group_means, group_starts
+from features.columnar.windows import WINDOW_US, window_end
+from features.contention.node_state import INFERRED
+from features.contention.pod_metrics import AT, LARGEST, METRICS
+from ingest.schema.tables import EXPORTER_PREFERENCE
+
+Bools = NDArray[np.bool_]
+MAX_GAP_US = 180 * 1_000_000
+"""A counter's value before that is too old to take a difference with."""
+LOOK_BACK_US = MAX_GAP_US + WINDOW_US
+"""What runners read before the first minute they build: a minute may lean on the one before, and that on a reading."""
+RESET_RATIO = 0.5
+"""A counter that falls below this share of its value was reset; above, collectors whose clocks differ wrote it."""
+ORIGIN = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Values of many keys by minute: rows sorted by key, then minute.
+
+    Args:
+        row: (n,) a row of the samples that stands for the key.
+        minute: (n,) minutes since the first one.
+        value: (n,) NaN where it was sampled without a value.
+    """
+
+    row: Ints
+    minute: Ints
+    value: Floats
+
+
+def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats]:
+    """Rates per second of counters.
+
+    Args:
+        value: (n,) counter values; NaN where not read.
+        ts_us: (n,) times, microseconds.
+        key: (n,) series; rows sorted by series, then time, each time once.
+
+    Returns:
+        (n,) rate since the last reading of the series; NaN for its first, after more than MAX_GAP_US, and where it was
+        reset: fell below RESET_RATIO of its value. (n,) seconds each rate stands for, 1.0 where there is none.
+
+        A smaller fall is no reset: two writers whose clocks differ take turns. What the earlier reading counted too
+        much, the next one counted too little, so the largest value since the last reset stands, and the mean over time
+        is right whatever the clocks.
+
+    Source: ours; a reset, a restart and a wrap all hide what was counted before.
+    """
+    index = np.arange(len(value))
+    read = np.isfinite(value)
+    latest = np.maximum.accumulate(np.where(read, index, -1))
+    before = np.append([-1], latest[:-1])
+    usable = (before >= 0) & read
+    usable[usable] = key[before[usable]] == key[usable]
+    gap_us = np.where(usable, ts_us - ts_us[before], 0)
+    reset = usable & (value < RESET_RATIO * value[before])
+    level = _largest_since(value, read & (reset | ~usable)) if (usable & (value < value[before])).any() else value
+    grown = np.where(usable & ~reset, level - level[before], np.nan)
+    good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (grown >= 0)
+    seconds = np.where(good, gap_us / 1e6, 1.0)
+    return np.where(good, grown / seconds, np.nan), seconds
+
+
+def _largest_since(value: Floats, begins: Bools) -> Floats:
+    """(n,) largest value from the last row that begins anew until each row; NaN is skipped."""
+    kinds, rank = np.unique(np.nan_to_num(value, nan=-np.inf), return_inverse=True)
+    segment = np.cumsum(begins)
+    largest: Floats = kinds[np.maximum.accumulate(segment * len(kinds) + rank) % len(kinds)]
+    return largest
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Samples, and codes of what they belong to."""
+
+    rows: pa.Table
+
+    @cached_property
+    def pod(self) -> Ints:
+        """(n,) code of the pod."""
+        return joint([ranks(self.rows[c]) for c in ("cluster", "node", "container")])
+
+    @cached_property
+    def container(self) -> Ints:
+        """(n,) code of the container in the pod; the pod's own cgroup is one too."""
+        return dense(joint([self.pod, ranks(self.rows["part"])]))
+
+    @cached_property
+    def metric(self) -> Ints:
+        """(n,) place of the metric in METRICS."""
+        return np.asarray(pc.index_in(self.rows["metric"], pa.array(METRICS)).to_numpy(), np.int64)
+
+    @cached_property
+    def series(self) -> Ints:
+        """(n,) code of the series."""
+        return dense(joint([self.run, self.metric, ranks(self.rows["series"])]))
+
+    @cached_property
+    def reporter(self) -> Ints:
+        """(n,) code of exporter and replica of the collector, the preferred one first."""
+        place = pc.index_in(self.rows["exporter"], pa.array(EXPORTER_PREFERENCE))
+        known = np.asarray(pc.fill_null(place, len(EXPORTER_PREFERENCE)).to_numpy(), np.int64)
+        rank = np.where(np.asarray(self.rows["exporter"].is_null()), 0, known + 1)
+        return joint([rank, ranks(self.rows["replica"])])
+
+    @cached_property
+    def run(self) -> Ints:
+        """(n,) code of a run of a container, from its start to its end, as one reporter sees it."""
+        return dense(joint([self.container, dense(self.reporter), ranks(self.rows["instance"])]))
+
+    @cached_property
+    def minute(self) -> Ints:
+        """(n,) minutes since the first one."""
+        ends = window_end(micros(self.rows["ts"]), WINDOW_US)
+        return np.asarray((ends - ends.min()) // WINDOW_US, np.int64)
+
+    @cached_property
+    def first_end(self) -> int:
+        """End of the first minute, microseconds."""
+        return int(window_end(micros(self.rows["ts"]), WINDOW_US).min())
+
+
+def per_minute(sampled: Sampled, placements: pa.Table) -> tuple[Cells, Floats]:
+    """Mean of each series in each minute, of counters their rate; duplicates counted once, by lowest origin.
+
+    And of each counter for how many seconds of the minute it rose.
+    """
+    rows, ts = sampled.rows, micros(sampled.rows["ts"])
+    order = rising(sampled.series, ts, *(ranks(rows[name]) for name in ORIGIN))
+    order = order[np.append([True], (np.diff(sampled.series[order]) != 0) | (np.diff(ts[order]) != 0))]
+    series, ts, minute = sampled.series[order], ts[order], sampled.minute[order]
+    value = floats(rows["value"])[order]
+    counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
+    rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
+    first, before_us = _begun(np.where(counter, value, np.nan), ts, series)
+    moved = np.append([True], (np.diff(series) != 0) | (np.diff(value) != 0))
+    alive_us = np.where(np.append([True], np.diff(series) != 0), ts, np.append([0], ts[:-1]))
+    since_us = _alive_before(sampled, order[first], order[moved], alive_us[moved])
+    since_us = np.maximum(since_us, _placed_before(sampled, order[first], placements))
+    gap_us = ts[first] - since_us
+    good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (since_us >= before_us)
+    first, gap_us = first[good], gap_us[good]
+    rate[first], seconds[first] = value[first] / (gap_us / 1e6), gap_us / 1e6
+    starts = group_starts(joint([series, minute]))
+    rose = np.add.reduceat(np.where(counter & (rate > 0), seconds, 0.0), starts)
+    return Cells(order[starts], minute[starts], group_means(np.where(counter, rate, value), seconds, starts)), rose
+
+
+def _begun(value: Floats, ts_us: Ints, series: Ints) -> tuple[Ints, Ints]:
+    """(f,) readings of counters that may be all that was counted, and when each series was read before; else long ago.
+
+    They are a series' first, the next one after more than MAX_GAP_US, and what was reset: all that look-back shows.
+    """
+    read = np.flatnonzero(np.isfinite(value))
+    follows = np.append([False], np.diff(series[read]) == 0)
+    before = np.append([0], read[:-1])
+    since_us = np.where(follows, ts_us[before], -MAX_GAP_US)
+    begun = (ts_us[read] - since_us > MAX_GAP_US) | (value[read] < RESET_RATIO * value[before])
+    return read[begun], since_us[begun]
+
+
+def _alive_before(sampled: Sampled, rows: Ints, changed: Ints, alive_us: Ints) -> Ints:
+    """(n,) when the run before that of each row was alive for sure, if its container restarted since; else long ago.
+
+    Counters of a cgroup begin at 0 with it, so the first value of a later run is what it has used since. A run that
+    changed between two samples was alive at the first of them, (c,) `alive_us` of the rows that changed.
+    """
+    ts, group = micros(sampled.rows["ts"]), joint([sampled.container, dense(sampled.reporter)])
+    having = np.asarray(sampled.rows["instance"].take(pa.array(changed)).is_valid())
+    named, alive_us = changed[having], alive_us[having]
+    if not len(named):
+        return np.full(len(rows), -MAX_GAP_US)
+    found = newest_known(group[rows], ts[rows] - 1, group[named], ts[named])
+    known = (found >= 0) & np.asarray(sampled.rows["instance"].take(pa.array(rows)).is_valid())
+    before = named[found]
+    known[known] = sampled.run[before[known]] != sampled.run[rows[known]]
+    return np.where(known, alive_us[found], -MAX_GAP_US)
+
+
+def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:
+    """(n,) when the pod of each row was placed, as it was known when the row arrived; else long ago.
+
+    Counters of a pod begin at 0 with it.
+    """
+    added = placements.filter(
+        pc.and_(pc.equal(placements["event"], "add"), pc.not_equal(placements["topic"], INFERRED))
+    )
+    asked = sampled.rows.take(pa.array(rows))
+    left, right = key_codes(asked, added, ["cluster", "container"])
+    at_us, order = micros(added["ts"]), np.argsort(micros(added["ts"]), kind="stable")
+    found = np.append(order, -1)[newest_known(left, micros(asked["ts"]), right[order], at_us[order])]
+    known = (found >= 0) & (np.append(micros(added["arrived_at"]), 0)[found] <= micros(asked["arrived_at"]))
+    return np.where(known, np.append(at_us, 0)[found], -MAX_GAP_US)
+
+
+def held(sampled: Sampled, cells: Cells) -> Cells:
+    """The cells, and each series' last value in the minute after it, where its pod was sampled but it was not."""
+    series, pod = sampled.series[cells.row], sampled.pod[cells.row]
+    span = int(cells.minute.max()) + 2
+    followed = np.append((np.diff(series) == 0) & (np.diff(cells.minute) == 1), [False])
+    last = np.flatnonzero(~followed)
+    held = last[np.isin(pod[last] * span + cells.minute[last] + 1, pod * span + cells.minute)]
+    return Cells(
+        np.append(cells.row, cells.row[held]),
+        np.append(cells.minute, cells.minute[held] + 1),
+        np.append(cells.value, cells.value[held]),
+    )
+
+
+def running(sampled: Sampled, seen: Cells, cells: Cells, seconds: Floats) -> Cells:
+    """Of several runs of a container in a minute the cells of the one that changed last, counters with those before.
+
+    A counter's rate is the mean over all runs, by the (seen,) seconds in which each rose. Exporters report a run that
+    has ended for some minutes more; then its values stand still. A run's first value is a change too; of two that
+    changed last at once the one that came later is taken.
+    """
+    container = joint([sampled.container, dense(sampled.reporter)])
+    run = sampled.run[cells.row]
+    if len(np.unique(run)) == len(np.unique(container[cells.row])):
+        return cells
+    changed, first = _changes(sampled)
+    span = int(cells.minute.max()) + 1
+    known = np.full((int(run.max()) + 1, span), -1)
+    np.maximum.at(known, (sampled.run[seen.row], seen.minute), changed)
+    last = np.maximum.accumulate(known, axis=1)[run, cells.minute]
+    place = joint([container[cells.row], cells.minute])
+    order = rising(place, last, first[run], run)
+    ends = np.append(np.diff(place[order]) != 0, [True])
+    best = run[order][ends][np.cumsum(np.append([0], ends[:-1]))]
+    kept = np.sort(order[run[order] == best])
+    series = joint([container, sampled.metric, ranks(sampled.rows["series"])])[cells.row]
+    key = dense(joint([series, cells.minute]))
+    weight = np.append(seconds, np.zeros(len(key) - len(seconds)))
+    several = np.bincount(key, weight > 0)[key] > 1
+    total = np.bincount(key, weight * np.nan_to_num(cells.value))
+    mean = (total / np.clip(np.bincount(key, weight), 1e-9, WINDOW_US / 1e6))[key]  # a gap between runs counts once
+    value = np.where(several, mean, cells.value)
+    return Cells(cells.row[kept], cells.minute[kept], value[kept])
+
+
+def _changes(sampled: Sampled) -> tuple[Ints, Ints]:
+    """When each cell of per_minute changed last, and when each run came, in microseconds since the first minute."""
+    order = rising(sampled.series, micros(sampled.rows["ts"]))
+    ts = micros(sampled.rows["ts"])[order] - sampled.first_end + WINDOW_US
+    series, value = sampled.series[order], floats(sampled.rows["value"])[order]
+    same = np.append([False], (np.diff(series) == 0) & (np.diff(value) == 0))
+    cell = joint([series, sampled.minute[order]])
+    starts = group_starts(cell)
+    changed = np.maximum.reduceat(np.where(same, -1, ts), starts)
+    first = np.full(int(sampled.run.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, sampled.run[order], ts)
+    return changed, first
+
+
+def reported(sampled: Sampled, cells: Cells) -> Cells:
+    """Of each pod, metric and minute the cells of one reporter: the preferred one of those that know most."""
+    reporter = dense(sampled.reporter)[cells.row]
+    if not reporter.any():
+        return cells
+    place = joint([sampled.pod[cells.row], sampled.metric[cells.row], cells.minute])
+    group = dense(joint([place, reporter]))
+    known = np.bincount(group, np.isfinite(cells.value))
+    unknown = np.where(known == 0, 2, known < np.bincount(group)).astype(np.int64)
+    order = rising(place, unknown[group], reporter)
+    starts = group_starts(place[order])
+    best = np.repeat(reporter[order][starts], np.diff(np.append(starts, len(order))))
+    kept = np.sort(order[reporter[order] == best])
+    return Cells(cells.row[kept], cells.minute[kept], cells.value[kept])
+
+
+def added_up(sampled: Sampled, cells: Cells) -> Cells:
+    """Series of the same metric, container and minute added up, or the largest taken; NaN where one of them is."""
+    metric = joint([sampled.container, sampled.metric])[cells.row]
+    order = rising(metric, cells.minute, sampled.series[cells.row])
+    starts = group_starts(joint([metric[order], cells.minute[order]]))
+    row, value = cells.row[order][starts], cells.value[order]
+    largest = np.isin(sampled.metric[row], [AT[name] for name in LARGEST])
+    together = np.where(largest, np.maximum.reduceat(value, starts), np.add.reduceat(value, starts))
+    return Cells(row, cells.minute[order][starts], together)
