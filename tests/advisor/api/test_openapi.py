@@ -109,6 +109,7 @@ def test_the_listener_for_schedulers_answers_as_described(process: Process) -> N
     assert min(found.requests[f"POST /{of}/prioritize"] for of in ("extender", "volcano")) > EXAMPLES
 
 
+@pytest.mark.long
 def test_behind_the_gate_answers_are_as_described_and_a_token_is_not_ignored(
     process: Process, guarding: Guarded, bureau: Bureau, tmp_path: Path
 ) -> None:
