@@ -22,6 +22,7 @@ PLACES = {
     "lake": "lake:BENCHMARK",
     "laws": "laws:BENCHMARK",
     "measured": "measured:BENCHMARK",
+    "stock": "stock:BENCHMARK",
     "plan-scale": "reassign.plan_scale:PLAN_SCALE",
     "plans": "plans:BENCHMARK",
     "pricing": "pricing:BENCHMARK",

@@ -86,6 +86,14 @@ class Apps:
     best_effort: NDArray[np.bool_]
 
 
+class ByApps(Law, Protocol):
+    """A law over such apps."""
+
+    @property
+    def apps(self) -> Apps:
+        """The apps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Likeness:
     """How much apps of a team are alike.

@@ -9,9 +9,9 @@ from ingest.simulator.law import (
     HIDDEN,
     PLATFORMS,
     Apps,
+    ByApps,
     Floats,
     Ints,
-    Law,
     Platform,
     SaturatingLaw,
     capacities_of,
@@ -125,7 +125,7 @@ def past_knee(pressure: Floats, knee: Floats, width: float = 0.04) -> Floats:
     return bent
 
 
-LAWS: Mapping[str, Callable[[Apps], Law]] = {
+LAWS: Mapping[str, Callable[[Apps], ByApps]] = {
     "saturating": SaturatingLaw,
     "queueing": QueueingLaw,
     "threshold": ThresholdLaw,

@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 
 from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, USAGE, Topic, message_key
-from ingest.simulator.law import PLATFORMS, TEAMS, Ints
+from ingest.simulator.law import PLATFORMS, TEAMS, Floats, Ints
 from ingest.simulator.simulated_cluster import Records, State
 
 
@@ -88,8 +88,17 @@ def describe_beats(state: State, interval_s: float, cluster: str) -> list[Messag
     return [_message(NODE_USAGE, {**record, "interval_s": BEAT_S}, state.time_s + 0.5) for record in records]
 
 
-def describe_events(records: Records, interval_s: float, best_effort: tuple[bool, ...], cluster: str) -> list[Message]:
-    """Messages of topic `placements` for the interval's events, stamped with its start."""
+def describe_events(
+    records: Records,
+    interval_s: float,
+    best_effort: tuple[bool, ...],
+    cluster: str,
+    limit_cores: Floats | None = None,
+) -> list[Message]:
+    """Messages of topic `placements` for the interval's events, stamped with its start.
+
+    `limit_cores` are (apps,) CPU limits; NaN for none.
+    """
     start_s = records.time_s - interval_s
     messages = []
     for event in records.events:
@@ -106,6 +115,8 @@ def describe_events(records: Records, interval_s: float, best_effort: tuple[bool
             "owner": f"Deployment/{app_name(c.app)}",
             "image_version": str(c.version),
         }
+        if limit_cores is not None and not np.isnan(limit_cores[c.app]):
+            record["cpu_limit_cores"] = round(float(limit_cores[c.app]), 3)
         messages.append(_message(PLACEMENTS, record, start_s + 0.2))
     return messages
 

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from ingest.simulator.law import Apps, Law, draw_apps, draw_likeness, with_antagonist
+from ingest.simulator.law import Apps, ByApps, Law, draw_apps, draw_likeness, with_antagonist
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, Message, describe_beats, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulated_cluster import Action, Place, Truth, churn, empty_cluster, fill, step
+from ingest.simulator.stock import Stock, draw_stock, stock_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Plan:
         law: a name in LAWS.
         team_likeness: the share of apps' variance that teams explain.
         antagonists: noisy neighbours, all of one more app, that start at half-time on nodes drawn from the seed.
+        stock: only what kubelets as they come send, see ingest.simulator.stock.
     """
 
     nodes: int = 24
@@ -34,6 +36,7 @@ class Plan:
     law: str = "saturating"
     team_likeness: float = 0.0
     antagonists: int = 0
+    stock: bool = False
     start: datetime = datetime(2026, 3, 2, tzinfo=UTC)
     faults: Faults = field(default_factory=Faults)
 
@@ -96,6 +99,7 @@ def simulate(
         interval also brings the stragglers.
     """
     rng, apps = np.random.default_rng([plan.seed, 1]), len(best_effort) - (plan.antagonists > 0)
+    stock = _stock_of(plan)
     state = empty_cluster(plan.nodes, best_effort, plan.start.timestamp())
     sending = InFlight()
     for number in range(plan.steps):
@@ -105,8 +109,12 @@ def simulate(
         actions = [*drawn, *planted(plan, apps)] if number == plan.steps // 2 else drawn
         holds = later.law if later is not None and number >= later.step else law
         state, records, truth = step(state, actions, law=holds, interval_s=plan.interval_s, rng=rng)
+        if stock is not None:
+            records = stock_records(records, state, stock[0], stock[1], rng)
         sent += describe_beats(state, plan.interval_s, plan.cluster)
-        sent += describe_events(records, plan.interval_s, best_effort, plan.cluster)
+        sent += describe_events(
+            records, plan.interval_s, best_effort, plan.cluster, None if stock is None else stock[1].limit_cores
+        )
         sent += describe_usage(
             records,
             plan.interval_s,
@@ -119,6 +127,14 @@ def simulate(
         sending.send(sent)
         last = number == plan.steps - 1
         yield sending.arrived(float("inf") if last else state.time_s * 1000), truth
+
+
+def _stock_of(plan: Plan) -> tuple[ByApps, Stock] | None:
+    """The law and what is drawn of its apps, where a plan is of a stock cluster."""
+    if not plan.stock:
+        return None
+    apps = hidden_apps(plan)
+    return LAWS[plan.law](apps), draw_stock(apps, np.random.default_rng([plan.seed, 4]))
 
 
 def built_in(plan: Plan) -> tuple[Law, tuple[bool, ...]]:

@@ -70,13 +70,17 @@ def simulate(
     antagonists: Annotated[
         int, typer.Option(min=0, help="Number of noisy neighbours, containers of one more app, from half-time on.")
     ] = 0,
+    stock: Annotated[
+        bool,
+        typer.Option("--stock", help="Only what kubelets as they come send: use, pressure, throttling; no latency."),
+    ] = False,
     truth: Annotated[Path | None, typer.Option(help="Also write the true slowdowns here; not for training.")] = None,
 ) -> None:
     """Write the metrics of a simulated cluster, with late, duplicate, skewed and malformed records."""
     from cohabit.cli.data.stream import run_simulate
     from ingest.simulator.simulate import Plan
 
-    plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed, law=law, antagonists=antagonists)
+    plan = Plan(nodes=nodes, apps=apps, hours=hours, seed=seed, law=law, antagonists=antagonists, stock=stock)
     run_simulate(folder, plan, truth)
 
 

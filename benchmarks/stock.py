@@ -1,0 +1,130 @@
+"""Stock: labels of simulated clusters that send what kubelets as they come send, against what was true."""
+
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry
+
+from benchmarks.runner import Benchmark, Result
+from cohabit.ingestion.simulation import write_messages
+from cohabit.terminal.locations import TOPICS
+from features.columnar.arrow_columns import floats, micros
+from features.columnar.windows import LABEL_US
+from features.contention.node_state import is_best_effort
+from features.jobs.job_plan import whole_stretch
+from features.jobs.local_job import run_local
+from features.schema.tables import TABLES
+from ingest.lake.tables import Lake
+from ingest.pipeline.metrics import IngestMetrics
+from ingest.pipeline.runner import ingest_files
+from ingest.simulator.law import HIDDEN
+from ingest.simulator.laws import LAWS
+from ingest.simulator.simulate import Plan, built_in, hidden_apps, simulate
+from ingest.simulator.simulated_cluster import Truth, load_at, neighbour_load
+from ingest.simulator.stock import CPU, DISK, by_resource
+from models.metrics.errors_and_ranks import spearman
+
+Floats = NDArray[np.float64]
+SLOW, HARMED = 1.25, 1.1
+MOSTLY, ALONE = 0.5, 0.9
+"""Share of the harm that waiting can see, or cannot, from which a window counts as such."""
+UNSEEN = [HIDDEN.index("llc"), HIDDEN.index("memory_bandwidth")]
+PER_LAW = {"nodes": 9, "apps": 18, "per_node": 10, "hours": 4.0, "stock": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """(n,) label windows of latency-sensitive containers.
+
+    Args:
+        label: ratio; NaN without one.
+        truth: mean true slowdown, ratio.
+        harm: (n, hidden resources) slowdown - 1 that each resource alone would cause.
+        throttled: share of time held back by the own limit.
+    """
+
+    label: Floats
+    truth: Floats
+    harm: Floats
+    throttled: Floats
+
+
+def run(_: Namespace, rng: np.random.Generator) -> Result:
+    """One cluster of each law."""
+    seed = int(rng.integers(1 << 31))
+    return {law: figures(labelled(Plan(law=law, seed=seed, **PER_LAW))) for law in LAWS}  # type: ignore[arg-type]
+
+
+def figures(of: Labelled) -> dict[str, float]:
+    """Shares and ranks of one cluster; `throttled_labels` are of 1,000 windows that the own limit throttled."""
+    seen, total = np.isfinite(of.label), of.harm.sum(axis=1)
+    waits = of.harm[:, [CPU, DISK]].sum(axis=1) >= MOSTLY * total
+    blind = (of.harm[:, UNSEEN].sum(axis=1) >= ALONE * total) & (of.truth >= HARMED)
+    held = of.throttled > 0.0
+    flagged = of.label >= SLOW
+    return {
+        "modelled_share": float(seen.mean()),
+        "label_spearman": spearman(of.label[seen & waits], of.truth[seen & waits]),
+        "blind_labelled": float((flagged & blind).sum() / max(1, blind.sum())),
+        "throttled_labels": float(1000.0 * (flagged & held).sum() / max(1, held.sum())),
+        "windows": float(len(of.label)),
+    }
+
+
+def labelled(plan: Plan) -> Labelled:
+    """Labels that the features job makes of a plan's messages, and what was true."""
+    true: dict[tuple[str, int], list[Floats]] = {}
+    with tempfile.TemporaryDirectory(prefix="cohabit-stock-") as name:
+        folder = Path(name)
+        for messages, happened in simulate(plan, *built_in(plan)):
+            write_messages(folder, messages)
+            for key, values in _truth(plan, happened):
+                true.setdefault(key, []).append(values)
+        lake = Lake.open(folder / "lake", TABLES)
+        ingest_files(folder, TOPICS, lake, until="end", stop=Event(), metrics=IngestMetrics.on(CollectorRegistry()))
+        stretch = whole_stretch(lake)
+        assert stretch is not None  # noqa: S101 - something was simulated
+        run_local(lake, stretch, lambda _table, _rows: None)
+        labels, usage = lake.read("labels"), lake.read("usage")
+    throttled = _throttled(usage)
+    rows = labels.filter(pa.array(~is_best_effort(labels["qos"])))
+    keys = list(zip(rows["container"].to_pylist(), micros(rows["window_end"]).tolist(), strict=True))
+    known = np.array([key in true for key in keys])
+    mean = np.array([np.mean(true[key], axis=0) for key in keys if key in true])
+    held = np.array([throttled.get(key, 0.0) for key in keys])
+    return Labelled(np.exp(floats(rows["log_slowdown"]))[known], mean[:, 0], mean[:, 1:], held[known])
+
+
+def _truth(plan: Plan, happened: Truth) -> Iterator[tuple[tuple[str, int], Floats]]:
+    """Container and end of the label window, and true slowdown and harm by resource, of one interval."""
+    apps = hidden_apps(plan)
+    app = np.array([c.app for c in happened.containers], np.int64)
+    node = np.array([c.node for c in happened.containers], np.int64)
+    load = load_at(app, happened.time_s)
+    neighbours = neighbour_load(app, node, load, len(apps.best_effort))
+    alone = by_resource(LAWS[plan.law](apps), app, neighbours, load, node % 3)
+    end = -(-round(happened.time_s * 1e6) // LABEL_US) * LABEL_US
+    values = np.column_stack([happened.slowdown, alone - 1.0])
+    return (((c.uid, end), row) for c, row in zip(happened.containers, values, strict=True))
+
+
+def _throttled(usage: pa.Table) -> dict[tuple[str, int], float]:
+    """Largest share of time that the own limit held a container back, by container and label window."""
+    ends = pa.array(-(-micros(usage["ts"]) // LABEL_US) * LABEL_US)
+    held = usage.select(["container", "cpu_throttled_frac"]).append_column("end", ends)
+    most = held.group_by(["container", "end"]).aggregate([("cpu_throttled_frac", "max")])
+    share = pc.fill_null(most["cpu_throttled_frac_max"], 0.0).to_pylist()
+    return dict(zip(zip(most["container"].to_pylist(), most["end"].to_pylist(), strict=True), share, strict=True))
+
+
+BENCHMARK = Benchmark(
+    "stock", "labels where only kubelets send metrics, under three laws of interference", run, runs=10
+)
