@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-golden e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize sbom e2e-golden e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ docs: ## the site of docs/ into site/, strict, in an environment of its own; SER
 	scripts/docs.sh $(PYTHON) .venv-docs site
 	$(if $(SERVE),.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory site 8000)
 
+sbom: ## the packages of both images as CycloneDX into dist/sbom, by a tool in an environment of its own
+	scripts/sbom.sh $(PYTHON) .venv-sbom dist/sbom
+
 reference: $(STAMP) ## write the pages of docs/ that are made from the code again
 	$(BIN)/cohabit admin config reference --into docs
 
@@ -99,7 +102,7 @@ wheel-serve: $(STAMP) ## install the wheel with [serve] alone into an empty envi
 	scripts/check_serve_extra.sh $(BIN) $(PYTHON)
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) .venv-docs .venv-airflow site dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-docs .venv-airflow .venv-sbom site dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/setup.sh scripts/environment.sh
 	scripts/setup.sh $(PYTHON) $(VENV)
