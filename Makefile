@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize sbom e2e-golden e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-helm helm-chart sbom e2e-golden e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ e2e-long: $(JARS) ## tests of over 15 s each: the tutorial, whole benchmarks, de
 
 e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests read, and it passes their checks; needs Go
 	$(BIN)/python -m tests.deploy.rendered
+
+e2e-helm: $(STAMP) ## the released Helm lints, renders, installs, upgrades and uninstalls the chart; WRITE=1 keeps what it renders; needs Go
+	$(BIN)/python -m e2e.helm $(if $(WRITE),--write)
 
 e2e-golden: $(JARS) ## configurations of docs/ingest.md on the exporters' own golden data, through a real broker; needs Go; minutes
 	$(BIN)/python -m e2e.golden
@@ -88,6 +91,9 @@ lock: $(STAMP) ## resolve the locks again
 docs: ## the site of docs/ into site/, strict, in an environment of its own; SERVE=1 shows it on 127.0.0.1:8000
 	scripts/docs.sh $(PYTHON) .venv-docs site
 	$(if $(SERVE),.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory site 8000)
+
+helm-chart: $(STAMP) ## write the templates of the Helm chart from the manifests again
+	$(BIN)/python scripts/helm_chart.py
 
 sbom: ## the packages of both images as CycloneDX into dist/sbom, by a tool in an environment of its own
 	scripts/sbom.sh $(PYTHON) .venv-sbom dist/sbom
