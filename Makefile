@@ -12,7 +12,7 @@ LOCKS  := requirements/build.lock requirements/all.lock
 export OMP_WAIT_POLICY := passive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-helm helm-chart sbom e2e-golden e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-helm e2e-compose helm-chart sbom e2e-golden e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests re
 
 e2e-helm: $(STAMP) ## the released Helm lints, renders, installs, upgrades and uninstalls the chart; WRITE=1 keeps what it renders; needs Go
 	$(BIN)/python -m e2e.helm $(if $(WRITE),--write)
+
+e2e-compose: $(JARS) ## the commands of compose.yaml without containers, by a real broker and PostgreSQL; some minutes
+	$(BIN)/python -m tests.deploy.composed
 
 e2e-golden: $(JARS) ## configurations of docs/ingest.md on the exporters' own golden data, through a real broker; needs Go; minutes
 	$(BIN)/python -m e2e.golden
