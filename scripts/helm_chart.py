@@ -252,9 +252,13 @@ def _spec(spec: Any, marks: Marks) -> None:
                 reference |= {key: marks.add(scalar(path)) for key, path in STORE.items()}
             if variable["name"] == "COHABIT_ADVISOR__PEERS":
                 variable["value"] = marks.add('{{ include "cohabit.peers" . }}')
-    for key, path in (("imagePullSecrets", "image.pullSecrets"), ("nodeSelector", "nodeSelector")):
-        text = f"{{{{- with .Values.{path} }}}}\n{key}: {{{{- toYaml . | nindent INNER }}}}\n{{{{- end }}}}"
-        spec[marks.add(text)] = None
+    written = "{{- toYaml . | nindent INNER }}"
+    for key, path, text in (
+        ("imagePullSecrets", "image.pullSecrets", written),
+        ("nodeSelector", "nodeSelector", written),
+        ("priorityClassName", "priorityClassName", "{{ . | toJson }}"),
+    ):
+        spec[marks.add(f"{{{{- with .Values.{path} }}}}\n{key}: {text}\n{{{{- end }}}}")] = None
 
 
 def _patches(kind: str, name: str) -> Iterator[tuple[str, list[str], Any]]:

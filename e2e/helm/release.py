@@ -79,16 +79,20 @@ def lived(folder: Path, binaries: Path, program: Path, say: Callable[[str], None
 
 
 def chart_before(folder: Path) -> tuple[Path, str]:
-    """The chart as of the last commit but one that changed it, and that commit; this one where there is none."""
-    listed = ["git", "log", "--format=%h", "-2", "--", str(CHART.relative_to(ROOT))]
+    """The chart as of the commit before the last change of it, and that commit; this one where there is none."""
+    path = str(CHART.relative_to(ROOT))
+    asked = ["git", "diff", "--quiet", "HEAD", "--", path]
+    changed = subprocess.run(asked, cwd=ROOT, check=False).returncode != 0
+    listed = ["git", "log", "--format=%h", "-2", "--", path]
     commits = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    if len(commits) < 2:
+    before = commits if changed else commits[1:]
+    if not before:
         return CHART, "none before it"
-    archive = ["git", "archive", commits[1], str(CHART.relative_to(ROOT))]
+    archive = ["git", "archive", before[0], path]
     packed = subprocess.run(archive, cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as opened:
         opened.extractall(folder / "before", filter="data")
-    return folder / "before" / CHART.relative_to(ROOT), commits[1]
+    return folder / "before" / path, before[0]
 
 
 def _prepare(plane: ControlPlane) -> None:
