@@ -13,7 +13,7 @@ export OMP_WAIT_POLICY := passive
 unexport PYTHONDONTWRITEBYTECODE # without compiled files every process that a test starts compiles all it imports
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-golden e2e-volcano e2e-airflow
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-helm e2e-compose helm-chart sbom e2e-golden e2e-volcano e2e-airflow
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,6 +46,12 @@ e2e-long: $(JARS) ## tests of over 15 s each: the tutorial, whole benchmarks, de
 
 e2e-kustomize: $(STAMP) ## the released kustomize makes of deploy/ what tests read, and it passes their checks; needs Go
 	$(BIN)/python -m tests.deploy.rendered
+
+e2e-helm: $(STAMP) ## the released Helm lints, renders, installs, upgrades and uninstalls the chart; WRITE=1 keeps what it renders; needs Go
+	$(BIN)/python -m e2e.helm $(if $(WRITE),--write)
+
+e2e-compose: $(JARS) ## the commands of compose.yaml without containers, by a real broker and PostgreSQL; some minutes
+	$(BIN)/python -m tests.deploy.composed
 
 e2e-golden: $(JARS) ## configurations of docs/ingest.md on the exporters' own golden data, through a real broker; needs Go; minutes
 	$(BIN)/python -m e2e.golden
@@ -90,6 +96,12 @@ docs: ## the site of docs/ into site/, strict, in an environment of its own; SER
 	scripts/docs.sh $(PYTHON) .venv-docs site
 	$(if $(SERVE),.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory site 8000)
 
+helm-chart: $(STAMP) ## write the templates of the Helm chart from the manifests again
+	$(BIN)/python scripts/helm_chart.py
+
+sbom: ## the packages of both images as CycloneDX into dist/sbom, by a tool in an environment of its own
+	scripts/sbom.sh $(PYTHON) .venv-sbom dist/sbom
+
 reference: $(STAMP) ## write the pages of docs/ that are made from the code again
 	$(BIN)/cohabit admin config reference --into docs
 
@@ -100,7 +112,7 @@ wheel-serve: $(STAMP) ## install the wheel with [serve] alone into an empty envi
 	scripts/check_serve_extra.sh $(BIN) $(PYTHON)
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) .venv-docs .venv-airflow site dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-docs .venv-airflow .venv-sbom site dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/setup.sh scripts/environment.sh
 	scripts/setup.sh $(PYTHON) $(VENV)

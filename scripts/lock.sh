@@ -9,3 +9,4 @@ compile=("$bin/uv" pip compile --quiet --universal --generate-hashes --no-header
 "${compile[@]}" pyproject.toml --all-extras --constraints requirements/all.lock --output-file requirements/jobs.lock
 "${compile[@]}" requirements/airflow.in --output-file requirements/airflow.lock
 "${compile[@]}" requirements/docs.in --output-file requirements/docs.lock
+"${compile[@]}" requirements/sbom.in --output-file requirements/sbom.lock

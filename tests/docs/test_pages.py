@@ -1,6 +1,7 @@
 """Form of the pages: README is short, its links lead somewhere, and no page is long."""
 
 import re
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,16 @@ def test_the_demo_prints_the_lines_that_the_readme_shows() -> None:
 
     assert len(shown[1].splitlines()) == 8
     assert [word for word in words if word not in code] == []
+
+
+def test_the_readme_says_what_every_extra_is_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = set(project["optional-dependencies"])
+
+    assert set(re.findall(r"^\| `(\w+)` \| .+ \|$", README, re.MULTILINE)) == extras
+    [(version, installed)] = re.findall(r"dist/cohabit-([\d.]+)-py3-none-any\.whl\[([\w,]+)\]", README)
+    assert version == project["version"]
+    assert set(installed.split(",")) < extras
 
 
 def test_no_page_is_longer_than_two_hundred_lines() -> None:

@@ -1,5 +1,7 @@
 """Help reads well on a terminal of any width, and the version is told."""
 
+import subprocess
+import sys
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -32,3 +34,21 @@ def test_the_version_is_that_of_the_project() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert (told.exit_code, told.stdout) == (0, f"cohabit {project['version']}\n")
+
+
+def test_kubectl_finds_the_same_program_under_its_own_name() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+
+    assert scripts["kubectl-cohabit"] == scripts["cohabit"] == "cohabit.__main__:main"
+
+
+@pytest.mark.parametrize(
+    ("program", "usage"),
+    [("cohabit", "cohabit lake check"), ("kubectl-cohabit", "kubectl cohabit lake check")],
+)
+def test_usage_names_the_command_that_was_typed(program: str, usage: str) -> None:
+    typed = f"import sys; sys.argv = ['/bin/{program}', 'lake', 'check', '--help']"
+    typed += "; from cohabit.__main__ import main; main()"
+    told = subprocess.run([sys.executable, "-c", typed], capture_output=True, text=True, check=True).stdout
+
+    assert f"Usage: {usage} [OPTIONS]" in told

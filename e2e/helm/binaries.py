@@ -1,0 +1,52 @@
+"""Binaries: Helm and kubeconform, built once from the module proxy and kept by version. An edge.
+
+Versions stand in go.mod beside this file, every byte of what is downloaded in go.sum.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from e2e.kube.binaries import download, go
+from e2e.kube.errors import BuildFailed, NoGo
+from ingest.devkafka.java import cache_folder
+
+MODULE = Path(__file__).parent
+HELM, KUBECONFORM = "helm.sh/helm/v4", "github.com/yannh/kubeconform"
+PACKAGES = {"helm": f"{HELM}/cmd/helm", "kubeconform": f"{KUBECONFORM}/cmd/kubeconform"}
+
+
+def versions(go_mod: str) -> Mapping[str, str]:
+    """Versions of Go, Helm and kubeconform in a go.mod; Go's by name `go`."""
+    found = {name: re.search(rf"^\s+{re.escape(name)} v(\S+)", go_mod, re.MULTILINE) for name in (HELM, KUBECONFORM)}
+    found["go"] = re.search(r"^go (\d+\.\d+)", go_mod, re.MULTILINE)
+    return {name: match[1] for name, match in found.items() if match}
+
+
+def tools(say: Callable[[str], None]) -> Path:
+    """Folder of the programs; those that are missing are built.
+
+    Raises:
+        NoGo: one is missing and there is no Go toolchain.
+        BuildFailed: a download failed several times, or a build once.
+    """
+    of = versions((MODULE / "go.mod").read_text())
+    folder = cache_folder() / f"helm-{of[HELM]}-kubeconform-{of[KUBECONFORM]}"
+    missing = [name for name in PACKAGES if not (folder / name).exists()]
+    if missing and shutil.which("go") is None:
+        raise NoGo(of["go"], ", ".join(missing))
+    if missing:
+        say(f"downloading the sources of Helm {of[HELM]} and kubeconform {of[KUBECONFORM]}")
+        download(MODULE)
+    for name in missing:
+        say(f"building {name} (minutes, once)")
+        building = folder / f".building-{name}-{os.getpid()}"
+        stamp = f"-s -w -X {HELM}/internal/version.version=v{of[HELM]}"
+        words = ("build", "-mod=readonly", "-trimpath", "-ldflags", stamp, "-o", str(building), PACKAGES[name])
+        failed = go(MODULE, *words)
+        if failed is not None:
+            raise BuildFailed(f"building {name}", failed)
+        building.replace(folder / name)
+    return folder
