@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cohabit.doctor.finding import Finding, ok, warning
+from features.columnar.asof_join import key_codes
 from features.contention.container_resolution import OWN, moved_in
 from features.contention.node_state import Facts
 from ingest.lake.row_filter import EPOCH
@@ -59,8 +61,16 @@ def _exporters(rows: pa.Table, metric: str) -> list[str]:
 def _moved(rows: pa.Table, facts: Facts) -> Finding:
     seen = rows.group_by(OWN, use_threads=False).aggregate([("ts", "max")]).rename_columns({"ts_max": "ts"})
     moved = moved_in(seen, facts).to_pylist()
+    left, right = key_codes(rows, facts.placements, ["cluster"])
+    if not np.isin(left, right).any():
+        named = ", ".join(sorted(pc.unique(rows["cluster"]).to_pylist())[:3])
+        return warning(
+            "node names",
+            f"no placement is of a cluster that exporters name ({named}): run `cohabit watch`, and give exporters the "
+            "label cluster that COHABIT_CLUSTER has",
+        )
     if not moved:
-        return ok("node names", f"{len(pc.unique(rows['node'])):,} nodes report the pods that were placed on them")
+        return ok("node names", f"no node of {len(pc.unique(rows['node'])):,} has another name than placements say")
     pairs = ", ".join(f"{one['node']} for {one['placed_on']}" for one in moved[:3])
     return warning(
         "node names",

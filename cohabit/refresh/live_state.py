@@ -23,7 +23,7 @@ from features.training.online_features import live_view, state_by
 from ingest.lake.topic_ids import topic_recreated
 from ingest.pipeline.transform import Landing
 from ingest.schema.provenance import Link
-from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP
+from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP, WHOLE_NODE
 
 KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
 """Usage older than this cannot matter to a snapshot any more."""
@@ -37,7 +37,7 @@ HELD = ("usage", "samples", "nodes", "placements", "live_state")
 MEASURED, BEATS = ("usage", "samples", "live_state"), ("node_usage",)
 """Tables that say of what exporters measured, and of nodes that are there, however idle."""
 FORGOTTEN_US = 24 * 3600 * 1_000_000
-"""What was last heard longer ago has ended long since, or never was."""
+"""What was last heard longer ago, and is described nowhere, is forgotten."""
 
 AHEAD_US = 60 * 1_000_000
 """A producer's clock may be ahead of ours by so much."""
@@ -122,13 +122,20 @@ class LiveState:
                 if since:
                     self._heard[kind] = last_heard(self._heard[kind], pa.concat_tables(since))
                     since.clear()
-            tables, as_of_us, heard = self._standing(), self.as_of_us, dict(self._heard)
+            tables, as_of_us = self._standing(), self.as_of_us
+            self._heard = heard = {kind: self._remembered(rows, tables) for kind, rows in self._heard.items()}
         facts = Facts(undeleted(tables["nodes"]), tables["placements"])
         minutes = minutes_published(tables["live_state"])
         state = minutes if minutes.num_rows else self._own_state(as_of_us, tables, facts)
         there = with_ends(Facts(tables["nodes"], tables["placements"]), heard["measured"], heard["beats"], as_of_us)
         view = live_view(as_of_us, state, there, profiles)
         return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
+
+    def _remembered(self, heard: pa.Table, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """What was heard within a day, or of what is described: forgotten, it would be there again, never measured."""
+        recent = pc.greater_equal(heard["last"], pa.scalar(self.as_of_us - FORGOTTEN_US, TIMESTAMP))
+        placed = pc.is_in(heard["container"], tables["placements"]["container"].combine_chunks())
+        return heard.filter(pc.or_(pc.or_(recent, placed), pc.equal(heard["container"], WHOLE_NODE)))
 
     def _own_state(self, as_of_us: int, tables: Mapping[str, pa.Table], facts: Facts) -> pa.Table:
         arrived = pc.field("arrived_at") <= pa.scalar(as_of_us, TIMESTAMP)
@@ -178,8 +185,7 @@ def last_heard(before: pa.Table, heard: pa.Table) -> pa.Table:
 
     Returns:
         Table HEARD, a row each. Where no silence was seen it is as if it had been heard all the time before: what went
-        before does not matter to what is there now; but what stood on a node before a silence ended with it. What was
-        not heard for a day is left out.
+        before does not matter to what is there now; but what stood on a node before a silence ended with it.
 
     Raises:
         Nothing.
@@ -199,8 +205,7 @@ def last_heard(before: pa.Table, heard: pa.Table) -> pa.Table:
     began = np.maximum.reduceat(np.where(silent, first, micros(both["since"])[order]), starts)
     ends = np.maximum.reduceat(last, starts)
     names = both.select(HEARD.names[:3]).take(pa.array(order[starts]))
-    found = pa.table([*names.columns, pa.array(began, TIMESTAMP), pa.array(ends, TIMESTAMP)], schema=HEARD)
-    return found.filter(pa.array(ends >= ends.max() - FORGOTTEN_US))
+    return pa.table([*names.columns, pa.array(began, TIMESTAMP), pa.array(ends, TIMESTAMP)], schema=HEARD)
 
 
 def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar, recent: pa.Scalar) -> pa.Table:

@@ -27,7 +27,7 @@ CONTAINER_SILENCE_US = 900 * 1_000_000
 LATE_DELETION_US = 180 * 1_000_000
 """A deletion dated longer after its container was last measured was heard late, by the list after a lost watch."""
 TOGETHER_US = 60 * 1_000_000
-"""Nodes that are heard again within so long of each other were silent together: nothing was heard of the cluster."""
+"""What is heard again within so long of each other was silent together: what measures was down, and nothing ended."""
 SLOT_US = 300 * 1_000_000
 """What was heard of something is kept as its first and last time in so long."""
 NODE, CONTAINER = ["cluster", "node"], ["cluster", "container"]
@@ -80,9 +80,10 @@ def with_ends(facts: Facts, heard: pa.Table, beats: pa.Table, horizon_us: int) -
         Facts with more rows. A container that was measured, then for more than CONTAINER_SILENCE_US was not although
         its node was, is deleted when it was last measured; so is one whose deletion is dated more than LATE_DELETION_US
         later. A node that held containers or was measured, and of which then nothing was heard for more than
-        NODE_SILENCE_US while other nodes of its cluster were, is deleted when it was last heard of; a container that
-        was never measured keeps its node. What is on a node when that ends is deleted then. What is heard again is
-        there again. The ends arrive once they can be known: when the silence has lasted so long.
+        NODE_SILENCE_US while other nodes of its cluster were, is deleted when it was last heard of; containers keep a
+        node of which nothing was ever measured. What is on a node when that ends is deleted then. What is heard again,
+        on a node that is there again, is there again. The ends arrive once they can be known: when the silence has
+        lasted so long.
 
     Source: ours, docs/decisions/0060-lifetimes.md.
     """
@@ -101,12 +102,12 @@ def _placed(heard: pa.Table, facts: Facts) -> pa.Table:
 
 
 class _Ends(NamedTuple):
-    """Ends of nodes: their key's columns, when, when that could be known, and whether a record says so."""
+    """Ends of nodes: their key's columns, when, when that could be known, and since when a node of the name is back."""
 
     rows: pa.Table
     at_us: Ints
     known_us: Ints
-    recorded: Bools
+    back_us: Ints
 
 
 def _with_silent_containers(placements: pa.Table, heard: pa.Table, horizon_us: int) -> pa.Table:
@@ -129,7 +130,8 @@ def _with_silent_containers(placements: pa.Table, heard: pa.Table, horizon_us: i
     stood, last, again, deleted = stood[good], last[good], again[good], deleted[good]
     known_us = np.where(deleted, following[good], last + CONTAINER_SILENCE_US)
     there = events.take(pa.array(stood))
-    measured = _heard_within(there, heard, NODE, last + limit[good], np.where(deleted, NEVER, again))
+    alone = np.where(deleted | (again == NEVER), NEVER, again - TOGETHER_US)
+    measured = _heard_within(there, heard, NODE, last + limit[good], alone)
     again = np.where(deleted, NEVER, again)[measured]
     return _with_events(events, stood[measured], last[measured], (known_us - last)[measured], again)
 
@@ -173,8 +175,8 @@ def _with_silent_nodes(
     names = described.select(NODE)
     ends = pa.concat_tables([names.filter(pa.array(gone)), names.take(pa.array(stood))])
     known_us = np.append(micros(described["arrived_at"])[gone], until + NODE_SILENCE_US)
-    recorded = np.append(np.ones(int(gone.sum()), np.bool_), np.zeros(len(until), np.bool_))
-    return found, _Ends(ends, np.append(ts[gone], until), known_us, recorded)
+    back_us = np.append(_next_of(key, ts)[gone], until + 1)
+    return found, _Ends(ends, np.append(ts[gone], until), known_us, back_us)
 
 
 def _with_descriptions(nodes: pa.Table, key: Ints, gone: Bools) -> pa.Table:
@@ -195,9 +197,9 @@ def _stretches(
 ) -> tuple[Ints, Ints, Ints, Bools]:
     """Times from when until when something says that a node is there, codes of the nodes, and whether it was in use."""
     events, key, ts = _in_order(placements, CONTAINER)
-    known = ~is_delete(events) & ~np.isin(key, _codes(heard, events, CONTAINER))
-    until = np.where(known, np.minimum(_next_of(key, ts), horizon_us), ts)
     code = [_codes(table, nodes, NODE) for table in (nodes, events, heard)]
+    known = ~is_delete(events) & ~np.isin(key, _codes(heard, events, CONTAINER)) & ~np.isin(code[1], code[2])
+    until = np.where(known, np.minimum(_next_of(key, ts), horizon_us), ts)
     there = micros(nodes["ts"])
     start = np.concatenate([there, ts, micros(heard["first"])])
     end = np.concatenate([there, until, micros(heard["last"])])
@@ -218,10 +220,9 @@ def _without_nodes(placements: pa.Table, ends: _Ends, heard: pa.Table) -> pa.Tab
     at_us, known_us = np.append(ends.at_us, NEVER)[found], np.append(ends.known_us, NEVER)[found]
     rows = np.flatnonzero((found >= 0) & ~is_delete(events) & (at_us < _next_of(key, ts)))
     own, of = key_codes(events.take(pa.array(rows)), heard, CONTAINER)
-    first = micros(heard["first"])
-    back = newest_known(own, -(at_us[rows] + 1), of, -first)
-    again = np.where(back >= 0, np.append(first, NEVER)[back], NEVER)
-    again[ends.recorded[found[rows]]] = NEVER
+    first, last, since = micros(heard["first"]), micros(heard["last"]), ends.back_us[found[rows]]
+    back = newest_known(own, -since, of, -last)
+    again = np.where((back >= 0) & (since < NEVER), np.maximum(np.append(first, NEVER)[back], since), NEVER)
     return _with_events(events, rows, at_us[rows], known_us[rows] - at_us[rows], again)
 
 

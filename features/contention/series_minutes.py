@@ -208,12 +208,18 @@ def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:
 
 
 def held(sampled: Sampled, cells: Cells) -> Cells:
-    """The cells, and each series' last value in the minute after it, where its pod was sampled but it was not."""
+    """The cells, and each series' last value in the minute after it, where its pod was sampled but it was not.
+
+    Not where another reporter sampled the same in that minute: what is newer stands.
+    """
     series, pod = sampled.series[cells.row], sampled.pod[cells.row]
     span = int(cells.minute.max()) + 2
     followed = np.append((np.diff(series) == 0) & (np.diff(cells.minute) == 1), [False])
     last = np.flatnonzero(~followed)
-    held = last[np.isin(pod[last] * span + cells.minute[last] + 1, pod * span + cells.minute)]
+    last = last[np.isin(pod[last] * span + cells.minute[last] + 1, pod * span + cells.minute)]
+    what = joint([sampled.container, sampled.metric])
+    of_all, own = (dense(code)[cells.row] * span + cells.minute for code in (what, joint([what, sampled.reporter])))
+    held = last[~np.isin(of_all[last] + 1, of_all) | np.isin(own[last] + 1, own)]
     return Cells(
         np.append(cells.row, cells.row[held]),
         np.append(cells.minute, cells.minute[held] + 1),

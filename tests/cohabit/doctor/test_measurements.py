@@ -41,7 +41,8 @@ def test_where_both_are_there_that_is_said(tmp_path: Path) -> None:
     found = said(lake_of(tmp_path, samples=[sample("memory_bytes"), sample("cpu_cores", exporter="kubelet")]))
 
     assert found["pods"] == ("ok", "CPU from kubelet, memory from kubeletstats")
-    assert found["node names"][0] == "ok"
+    assert found["node names"][0] == "warning"
+    assert "no placement is of a cluster that exporters name (c): run `cohabit watch`" in found["node names"][1]
 
 
 def test_an_exporter_under_another_name_than_its_node_is_named(tmp_path: Path) -> None:

@@ -111,6 +111,16 @@ def test_what_stood_on_a_node_does_not_come_back_with_a_new_one_of_its_name(clus
     assert snapshot.containers == ()
 
 
+def test_what_fell_silent_does_not_come_back_after_a_day(cluster: Cluster) -> None:
+    cluster.send("nodes", 0, {"node": "m", "cores": 8})
+    cluster.send("placements", 0, {"container": "b", "node": "m", "event": "add", "app": "db"})
+    for hour in range(23):
+        cluster.send("usage", 3600 * hour + 90, {"container": "b", "node": "m", "interval_s": 30, "cpu_cores": 1.0})
+        snapshot = cluster.snapshot()
+
+    assert (snapshot.nodes, snapshot.containers) == (("m",), ("b",))
+
+
 def test_where_the_whole_cluster_was_not_heard_of_its_containers_stay(cluster: Cluster) -> None:
     cluster.send("nodes", 0, {"node": "m", "cores": 8})
     for minute in (1, 15):

@@ -59,6 +59,37 @@ def test_silence_of_a_whole_node_ends_no_container_before_the_node() -> None:
     assert events(found.placements, "container", "a") == [("add", -1)]
 
 
+def test_an_outage_of_what_measures_ends_no_container_though_one_is_heard_again_first() -> None:
+    facts = Facts(nodes(), placements({"container": "a"}, {"container": "b"}))
+    seen = [heard(a=("n", range(1, 11)), b=("n", range(1, 11))), heard(a=("n", range(40, 60)), b=("n", range(41, 60)))]
+
+    found = with_ends(facts, pa.concat_tables(seen), NOTHING, round(at(3600).timestamp() * 1e6)).placements
+
+    assert events(found, "container", "a") == events(found, "container", "b") == [("add", -1)]
+
+
+def test_a_container_that_was_never_measured_does_not_keep_a_node_that_was() -> None:
+    facts = Facts(nodes({"node": "n"}, {"node": "m"}), placements({"container": "a"}, {"container": "never"}))
+    seen = heard(a=("n", range(1, 11)), b=("m", range(1, 60)))
+
+    found = with_ends(facts, seen, NOTHING, round(at(3600).timestamp() * 1e6))
+
+    assert events(found.nodes, "node", "n") == [("add", -60), ("delete", 10)]
+    assert events(found.placements, "container", "never") == [("add", -1), ("delete", 10)]
+
+
+def test_a_container_goes_on_where_its_node_was_only_registered_again() -> None:
+    gone = {"node": "n", "ts": 10 * MINUTE, "event": "delete", "cores": None, "memory_bytes": None, "platform": None}
+    again = {"node": "n", "ts": 10 * MINUTE + 5}
+    facts = Facts(nodes({"node": "n"}, gone, again, {"node": "m"}), placements({"container": "a"}))
+
+    found = with_ends(
+        facts, heard(a=("n", range(1, 60)), b=("m", range(1, 60))), NOTHING, round(at(3600).timestamp() * 1e6)
+    )
+
+    assert events(found.placements, "container", "a") == [("add", -1), ("delete", 10), ("add", 10 + 5 / MINUTE)]
+
+
 def test_a_container_that_was_never_measured_stays_and_keeps_its_node() -> None:
     facts = Facts(nodes({"node": "n"}, {"node": "m"}), placements({"container": "a"}))
 

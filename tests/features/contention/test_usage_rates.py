@@ -319,6 +319,15 @@ def twice(first: Row, second: Row) -> list[Row]:
     return [{**who, "ts": t, "value": 1000 + rate * t} for who, rate in both for t in range(0, 241, 30)]
 
 
+def test_the_last_value_of_a_replica_that_stopped_gives_way_to_what_another_one_reads() -> None:
+    """Use rises from 0.1 to 4 cores when replica a, the preferred one, stops; b reads on."""
+    before = [{"ts": 15 * k, "value": 1.5 * k} for k in range(1, 9)]
+    after = [{"ts": 120 + 15 * k, "value": 12.0 + 60.0 * k} for k in range(1, 13)]
+    rows = samples(*({**row, "replica": "a"} for row in before), *({**row, "replica": "b"} for row in before + after))
+
+    assert of(rows, "cpu_cores") == [0.1, 0.1, 4.0, 4.0, 4.0]
+
+
 def test_of_several_replicas_of_a_collector_one_is_used() -> None:
     rows = samples(*twice({"replica": "a"}, {"replica": "b"}))
 
