@@ -110,6 +110,18 @@ class LiveState:
         with self._lock:
             self._ends[link.topic, link.partition] = link.end
 
+    def heard(self) -> dict[str, pa.Table]:
+        """What was heard last, see last_heard, by kind; as of the last snapshot."""
+        with self._lock:
+            return dict(self._heard)
+
+    def recall(self, heard: Mapping[str, pa.Table]) -> None:
+        """Take up what was heard before the start."""
+        with self._lock:
+            self._heard |= {
+                kind: last_heard(rows, self._heard[kind]) for kind, rows in heard.items() if kind in self._heard
+            }
+
     def held(self) -> dict[str, int]:
         """How many rows of each table are in memory."""
         with self._lock:

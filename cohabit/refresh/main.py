@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Event
+from time import monotonic
 
 import pyarrow as pa
 import structlog
@@ -15,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from advisor.cluster.snapshot import publish
 from cohabit.config.errors import CohabitError
 from cohabit.config.malloc_trim import GivingBack
+from cohabit.refresh.heard_file import EVERY_S, read_heard, write_heard
 from cohabit.refresh.live_state import LiveState
 from features.profiles.app_profile import newest
 from features.schema.tables import PROFILES
@@ -117,6 +119,7 @@ def refresh_from_kafka(
     Raises:
         IngestError: what ended the reading; nothing goes on being published from a stream that is not read.
     """
+    state.recall(read_heard(how.snapshots))
     with (
         closing(KafkaCapacities(settings.bootstrap, formats.nodes_topic, cluster=formats.cluster)) as capacities,
         closing(KafkaSource(settings, state)) as source,
@@ -160,7 +163,7 @@ def _publish_regularly(
     reader: Future[int], state: LiveState, lake: Lake, how: Refresh, *, published: Published, stop: Event
 ) -> None:
     """Publish while the reader reads and `stop` is not set."""
-    profiles, giving_back = NewestProfiles(lake), GivingBack()
+    profiles, giving_back, written_s = NewestProfiles(lake), GivingBack(), monotonic()
     for version in count(how.version):
         _wait(lambda: state.as_of_us > 0, reader, stop)
         if reader.done() or stop.is_set():
@@ -169,6 +172,9 @@ def _publish_regularly(
             _publish(state, profiles, how, version, published)
         except IngestError as error:
             log.warning("no snapshot this time; trying again", error=str(error))
+        if monotonic() - written_s >= EVERY_S:
+            write_heard(how.snapshots, state.heard())
+            written_s = monotonic()
         giving_back()
         stop.wait(how.every_s)
 

@@ -367,14 +367,16 @@ def _kept_until(truth: Timeline, pod: Pod) -> float:
     """The last second at which a pod may still be taken for running: its deletion may be heard later than it ended.
 
     What was never heard of while it ran is not heard of when it is deleted; a node's name that is heard of again within
-    a node's silence does not fall silent.
+    a node's silence does not fall silent; and a silent pod has ended only if its node is measured for as long.
     """
     heard = truth.heard(pod.end) if pod.ending == "evicted" else truth.heard(pod.deleted)
     heard = heard if truth.learnt(pod.start) <= pod.end else inf
     gone = pod.node.end
     anew = any(node.name == pod.node.name and gone < node.start < gone + NODE_SILENCE_S for node in truth.nodes)
     known = truth.heard(gone) if anew else _known_until(truth, pod.node)
-    return min(heard, pod.end + CONTAINER_SILENCE_S, known) + MINUTE_S + CLOCK_S
+    silent, named = pod.end + CONTAINER_SILENCE_S, [node for node in truth.nodes if node.name == pod.node.name]
+    measured = any(node.start < silent < node.end - MINUTE_S for node in named)
+    return min(heard, silent if measured else inf, known) + MINUTE_S + CLOCK_S
 
 
 def live_is_batch(life: Life, computed: Computed) -> Violations:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from advisor.cluster.snapshot import Snapshot
+from cohabit.refresh.heard_file import NAME, read_heard, write_heard
 from cohabit.refresh.live_state import LiveState, add
 from features.schema.tables import PROFILES
 from ingest.kafka_io.stream_files import Message, TopicWriter, topics_in
@@ -119,6 +120,33 @@ def test_what_fell_silent_does_not_come_back_after_a_day(cluster: Cluster) -> No
         snapshot = cluster.snapshot()
 
     assert (snapshot.nodes, snapshot.containers) == (("m",), ("b",))
+
+
+def test_a_refresher_that_starts_again_knows_what_fell_silent_before(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.send("nodes", 0, {"node": "m", "cores": 8})
+    cluster.send("placements", 0, {"container": "b", "node": "m", "event": "add", "app": "db"})
+    for minute in range(2, 62):
+        cluster.send("usage", 60 * minute, {"container": "b", "node": "m", "interval_s": 30, "cpu_cores": 1.0})
+    cluster.snapshot()
+    write_heard(tmp_path, cluster.state.heard())
+    again = Cluster(tmp_path / "again")
+    again.send("nodes", 0, {"cores": 8})
+    again.send("nodes", 0, {"node": "m", "cores": 8})
+    again.send("placements", 0, {"container": "a", "event": "add", "app": "web"})
+    again.send("placements", 0, {"container": "b", "node": "m", "event": "add", "app": "db"})
+    again.send("usage", 3720, {"container": "b", "node": "m", "interval_s": 30, "cpu_cores": 1.0})
+    again.state.recall(read_heard(tmp_path))
+
+    snapshot = again.snapshot()
+
+    assert (snapshot.nodes, snapshot.containers) == (("m",), ("b",))
+
+
+def test_a_file_of_what_was_heard_that_cannot_be_read_is_done_without(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"PAR1")
+
+    assert read_heard(tmp_path) == {}
+    assert read_heard(tmp_path / "none") == {}
 
 
 def test_where_the_whole_cluster_was_not_heard_of_its_containers_stay(cluster: Cluster) -> None:

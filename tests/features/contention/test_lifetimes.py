@@ -1,5 +1,7 @@
 """Lifetimes: what was measured and then is silent ended when it was last heard, and what is heard again is there."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from features.contention.lifetimes import CONTAINER_SILENCE_US, HEARD, NODE_SILENCE_US, heard_in, with_ends
@@ -10,7 +12,7 @@ MINUTE = 60
 NOTHING = HEARD.empty_table()
 
 
-def heard(**minutes: tuple[str, range]) -> pa.Table:
+def heard(**minutes: tuple[str, Iterable[int]]) -> pa.Table:
     """When containers were measured: each its node and minutes; `whole` stands for the node itself."""
     rows = [
         {"cluster": "c", "node": node, "container": "/" if name == "whole" else name, "ts": at(minute * MINUTE)}
