@@ -29,7 +29,7 @@ from features.columnar.group_means import group_codes
 from features.columnar.windows import LABEL_US, WINDOW_US
 from features.contention.lifetimes import CONTAINER_SILENCE_US
 from features.contention.node_state import Facts, is_best_effort, is_delete, known_at
-from features.labels.slowdown import CPI_ALONE, SIGNALS, WAITING, WINDOW_COLUMNS, label_windows
+from features.labels.slowdown import SIGNALS, WAITING, WINDOW_COLUMNS, label_windows
 from features.schema.catalog import NAMES, PRESSURES
 from features.training.diagnosis_rows import OWN, STATE_COLUMNS, WINDOW_KEY, own_means
 from features.training.residents import described
@@ -240,8 +240,7 @@ def sensitivities(rows: pa.Table, time_us: Ints, profiles: pa.Table) -> Floats:
 
 def _windows(rows: pa.Table, state: pa.Table, container: Ints, kind: pa.ChunkedArray, slowdown: Floats) -> Windows:
     kinds = np.asarray(pc.fill_null(pc.index_in(kind, pa.array(list(SIGNALS))), -1), np.int64)
-    alone = pc.is_in(kind, pa.array([WAITING, CPI_ALONE]))
-    kinds = np.where(np.asarray(alone), ALONE, kinds)
+    kinds = np.where(np.asarray(pc.is_in(kind, pa.array([WAITING]))), ALONE, kinds)
     own = own_means(rows, state)
     return Windows(
         container=container,

@@ -2,8 +2,8 @@
 
 One signal is not enough: two standard deviations flag one window in twenty. So a window counts where the label says
 slower than allowed and another signal, which the label is not made of, says so too; and a container is slowed down
-where three of its last five windows count. A label made of waiting, or of CPI alone, has no other signal to
-confirm it and counts by itself.
+where three of its last five windows count. A label made of waiting has no other signal to confirm it and
+counts by itself.
 """
 
 import math

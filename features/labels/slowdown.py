@@ -1,7 +1,7 @@
 """Labels: how much slower than its baseline each container ran, in five-minute windows. Kernel.
 
 The signal is chosen per app and platform: CPI where it tracks the app's latency, else latency at matched load, else
-CPU time per request, else waiting, else CPI alone, else the app is not modelled. Where no load is reported, own use
+CPU time per request, else waiting, else the app is not modelled. Where no load is reported, own use
 stands for it (features.labels.load_proxy); what replicas share at one time is no interference
 (features.labels.replica_contrast).
 """
@@ -39,9 +39,7 @@ Flags = NDArray[np.bool_]
 WAITING = "waiting"
 """Kind of an app of which only stalls are known, see features.labels.waiting. Where CPI is known and above its normal,
 that is counted too: queues and cycles per instruction lengthen the same work one after the other."""
-CPI_ALONE = "cpi_alone"
-"""Kind of an app of which only CPI is known, which no latency confirms."""
-TRUST = {WAITING: 1.0 / 3.0, CPI_ALONE: 1.0 / 3.0}
+TRUST = {WAITING: 1.0 / 3.0}
 """What a window of a kind counts in training, compared with one whose latency is known."""
 NO_SIGNAL = "none"
 """Kind of an app that no signal stands for."""
@@ -145,12 +143,11 @@ def label_app(windows: pa.Table, warming: Flags, version: Ints, limited: Flags |
         return _by_spec(floats(settled[SIGNALS[kind]]), conditions(settled, kind), parts)
 
     kind = choose_signal(ratio)
-    signal = "cpi" if kind == CPI_ALONE else kind
     throttled = np.nan_to_num(floats(settled["cpu_throttled_frac"])) > MAX_THROTTLED
-    log = np.full(settled.num_rows, np.nan) if kind == NO_SIGNAL else np.where(throttled, np.nan, ratio(signal))
+    log = np.full(settled.num_rows, np.nan) if kind == NO_SIGNAL else np.where(throttled, np.nan, ratio(kind))
     label, reason = np.full(windows.num_rows, np.nan), np.full(windows.num_rows, "warming_up", object)
     label[~warming] = log
-    reason[~warming] = _reasons(settled, signal, log, bound, throttled)
+    reason[~warming] = _reasons(settled, kind, log, bound, throttled)
     columns: dict[str, object] = {c: windows[c] for c in windows.column_names}
     columns |= {
         "kind": pa.array([kind] * windows.num_rows),
@@ -255,8 +252,8 @@ def choose_signal(ratio: Callable[[str], Floats]) -> str:
         both = np.isfinite(cpi) & np.isfinite(latency)
         if both.sum() >= MIN_GATE_ROWS and _correlation(cpi[both], latency[both]) >= CPI_GATE:
             return "cpi"
-    for kind, signal in {"latency": "latency", "cpu_time": "cpu_time", WAITING: WAITING, CPI_ALONE: "cpi"}.items():
-        if len(latency) and np.isfinite(ratio(signal)).mean() >= MIN_SHARE:
+    for kind in ("latency", "cpu_time", WAITING):
+        if len(latency) and np.isfinite(ratio(kind)).mean() >= MIN_SHARE:
             return kind
     return NO_SIGNAL
 

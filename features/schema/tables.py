@@ -133,9 +133,7 @@ LABELS = Table(
         QOS,
         PLATFORM,
         ARRIVED_AT,
-        Column(
-            "kind", pa.string(), "", "cpi, latency, cpu_time, waiting, cpi_alone or none (not modelled)", required=True
-        ),
+        Column("kind", pa.string(), "", "cpi, latency, cpu_time, waiting or none (not modelled)", required=True),
         _float(
             "log_slowdown", "log ratio", "log of the signal over the app's baseline at that load; null: not modelled"
         ),

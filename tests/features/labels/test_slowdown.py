@@ -64,7 +64,7 @@ def test_cpi_is_the_signal_only_where_it_tracks_latency() -> None:
     assert chosen(cpi=latency + 0.1 * RNG.normal(size=N), latency=latency) == "cpi"
     assert chosen(cpi=RNG.normal(0, 0.3, N), latency=latency) == "latency"
     assert chosen(cpi=latency, waiting=latency) == "waiting"
-    assert chosen(cpi=latency) == "cpi_alone"
+    assert chosen(cpi=latency) == "none"
 
 
 def test_an_app_without_a_signal_is_not_modelled() -> None:
