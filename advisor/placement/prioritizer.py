@@ -211,8 +211,12 @@ class Prioritizer:
         self.assumed = AssumedPods(serving.now_us, lambda: serving.scorer, *parts)
         self.exact = ExactSource(serving)
         self.from_table = TableSource(serving, self.assumed, self.exact, self.want)
-        name, said = "cohabit_prioritize_duration_seconds", "Duration of prioritize requests."
-        self._seconds = Histogram(name, said, buckets=BUCKETS_S, registry=metrics)
+        self._seconds = Histogram(
+            "cohabit_prioritize_duration_seconds",
+            "Duration of prioritize requests.",
+            buckets=BUCKETS_S,
+            registry=metrics,
+        )
         self.assumed.measure(metrics)
 
     async def answer(self, offer: Offer) -> Reply:
