@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from advisor.api.app import create_scheduler_app
 from advisor.api.http.roles import roles_of
+from advisor.placement.exact_source import NotSaid
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from advisor.scoring.score_scale import points
@@ -96,8 +97,8 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
     code = "\n".join(
         (ROOT / "advisor" / "placement" / name).read_text() for name in ("prioritizer.py", "model_state.py")
     )
-    neutral = set(re.findall(r'_neutral\([^()]*, "(\w+)"\)', code))
-    nearest = set(re.findall(r'_nearest\([^()]*, "(\w+)"\)', code))
+    neutral = set(re.findall(r'neutral\([^()]*, "(\w+)"\)', code))
+    nearest = set(get_args(NotSaid))
     others = {"stale", "ahead", "not_loaded", "no_bundle", "no_snapshot"}
     assert all(f'"{reason}"' in code for reason in others)
 
@@ -106,7 +107,11 @@ def test_every_reason_in_the_code_is_told_and_no_other() -> None:
     assert {reason for reason, source in told if source == "nearest"} == nearest
     names = code + "".join(
         (ROOT / name).read_text()
-        for name in ("advisor/placement/reservations.py", "cohabit/server/reservation_poller.py")
+        for name in (
+            "advisor/placement/reservations.py",
+            "advisor/placement/assumed_pod_sync.py",
+            "cohabit/server/reservation_poller.py",
+        )
     )
     assert all(f'"{name.removesuffix("_total")}"' in names for name in re.findall(r"`(cohabit_\w+)`", METRICS))
     assert set(REMEDIES) <= neutral | others | {"no_drift"}
