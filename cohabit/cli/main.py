@@ -234,12 +234,13 @@ def victims(
     """List slowed containers with the neighbour responsible, the contended resource and the confidence.
 
     A latency-sensitive container is a victim if it was slower than 1.25 times its baseline in three of its last five
-    windows, and a second signal confirms it. Diagnoses: [bold]antagonist[/], a neighbour adds most of the slowdown;
-    [bold]self-inflicted[/], its own CPU limit throttles it; [bold]host[/], others on the node are slow and neighbours
-    do not explain it; [bold]downstream[/], its replicas on other nodes are slow too; [bold]no offender[/], no
-    neighbour adds enough, or the strongest one is uncertain; [bold]not enough data[/].
+    windows, and a second signal confirms it, where the app has one. Diagnoses: [bold]antagonist[/], a neighbour adds
+    most of the slowdown; [bold]self-inflicted[/], its own CPU limit throttles it; [bold]host[/], others on the node are
+    slow and neighbours do not explain it; [bold]downstream[/], its replicas on other nodes are slow too; [bold]no
+    offender[/], no neighbour adds enough, or the strongest one is uncertain; [bold]not enough data[/].
 
-    Run it after `cohabit features`. It changes nothing in the cluster. docs/diagnosis.md explains the output.
+    It begins with how much could be looked at, and exits with 3 where that is nothing. Run it after `cohabit features`.
+    It changes nothing in the cluster. docs/diagnosis.md explains the output.
     """
     from cohabit.cli.operate.victims import run_victims
 

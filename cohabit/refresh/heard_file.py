@@ -23,11 +23,14 @@ KIND = pa.field("kind", pa.string(), nullable=False)
 
 
 def write_heard(folder: Path, heard: Mapping[str, pa.Table]) -> None:
-    """Replace the file in a folder of snapshots."""
+    """Replace the file in a folder of snapshots; where that fails the one of before stays, which is said."""
     parts = [rows.append_column(KIND, pa.array([kind] * rows.num_rows, pa.string())) for kind, rows in heard.items()]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.concat_tables(parts), sink, compression="zstd")
-    replace_atomically(folder / NAME, sink.getvalue().to_pybytes())
+    try:
+        replace_atomically(folder / NAME, sink.getvalue().to_pybytes())
+    except OSError as error:
+        log.warning("cannot keep what was heard; a refresher that starts again will not know it", error=str(error))
 
 
 def read_heard(folder: Path) -> dict[str, pa.Table]:

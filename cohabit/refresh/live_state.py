@@ -147,7 +147,9 @@ class LiveState:
         """What was heard within a day, or of what is described: forgotten, it would be there again, never measured."""
         recent = pc.greater_equal(heard["last"], pa.scalar(self.as_of_us - FORGOTTEN_US, TIMESTAMP))
         placed = pc.is_in(heard["container"], tables["placements"]["container"].combine_chunks())
-        return heard.filter(pc.or_(pc.or_(recent, placed), pc.equal(heard["container"], WHOLE_NODE)))
+        described = pc.is_in(heard["node"], tables["nodes"]["node"].combine_chunks())
+        node = pc.and_(pc.equal(heard["container"], WHOLE_NODE), described)
+        return heard.filter(pc.or_(pc.or_(recent, placed), node))
 
     def _own_state(self, as_of_us: int, tables: Mapping[str, pa.Table], facts: Facts) -> pa.Table:
         arrived = pc.field("arrived_at") <= pa.scalar(as_of_us, TIMESTAMP)

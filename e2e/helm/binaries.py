@@ -1,16 +1,13 @@
 """Binaries: Helm and kubeconform, built once from the module proxy and kept by version. An edge.
 
-Versions stand in go.mod beside this file, every byte of what is downloaded in go.sum.
+Versions stand in go.mod next to this file, every byte of what is downloaded in go.sum.
 """
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from e2e.kube.binaries import download, go
-from e2e.kube.errors import BuildFailed, NoGo
+from e2e.kube.binaries import built
 from ingest.devkafka.java import cache_folder
 
 MODULE = Path(__file__).parent
@@ -34,19 +31,6 @@ def tools(say: Callable[[str], None]) -> Path:
     """
     of = versions((MODULE / "go.mod").read_text())
     folder = cache_folder() / f"helm-{of[HELM]}-kubeconform-{of[KUBECONFORM]}"
-    missing = [name for name in PACKAGES if not (folder / name).exists()]
-    if missing and shutil.which("go") is None:
-        raise NoGo(of["go"], ", ".join(missing))
-    if missing:
-        say(f"downloading the sources of Helm {of[HELM]} and kubeconform {of[KUBECONFORM]}")
-        download(MODULE)
-    for name in missing:
-        say(f"building {name} (minutes, once)")
-        building = folder / f".building-{name}-{os.getpid()}"
-        stamp = f"-s -w -X {HELM}/internal/version.version=v{of[HELM]}"
-        words = ("build", "-mod=readonly", "-trimpath", "-ldflags", stamp, "-o", str(building), PACKAGES[name])
-        failed = go(MODULE, *words)
-        if failed is not None:
-            raise BuildFailed(f"building {name}", failed)
-        building.replace(folder / name)
-    return folder
+    stamped = f"-X {HELM}/internal/version.version=v{of[HELM]}"
+    what = f"Helm {of[HELM]} and kubeconform {of[KUBECONFORM]}"
+    return built(MODULE, PACKAGES, folder, go_version=of["go"], stamped=stamped, what=what, say=say)

@@ -41,15 +41,52 @@ def binaries(say: Callable[[str], None]) -> Path:
     """
     of = versions((MODULE / "go.mod").read_text())
     folder = cache_folder() / f"kube-{of[KUBERNETES]}-etcd-{of[ETCD]}"
-    missing = [name for name in PACKAGES if not (folder / name).exists()]
+    major, minor, _ = of[KUBERNETES].split(".", 2)
+    stamps = {"gitVersion": f"v{of[KUBERNETES]}", "gitMajor": major, "gitMinor": minor}
+    stamped = " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
+    what = f"Kubernetes {of[KUBERNETES]} and etcd {of[ETCD]}"
+    return built(MODULE, PACKAGES, folder, go_version=of["go"], stamped=stamped, what=what, say=say)
+
+
+def built(
+    module: Path,
+    packages: Mapping[str, str],
+    folder: Path,
+    *,
+    go_version: str,
+    stamped: str,
+    what: str,
+    say: Callable[[str], None],
+) -> Path:
+    """A folder of programs, of which those that are missing are built from a Go module.
+
+    Args:
+        module: folder of go.mod and go.sum.
+        packages: package of each program, by its name.
+        folder: where they are kept, named by version.
+        go_version: that is needed.
+        stamped: linker flags that set versions.
+        what: is downloaded, for people.
+        say: takes a line of progress.
+
+    Raises:
+        NoGo: one is missing and there is no Go toolchain.
+        BuildFailed: a download failed several times, or a build once.
+    """
+    missing = [name for name in packages if not (folder / name).exists()]
     if missing and shutil.which("go") is None:
-        raise NoGo(of["go"], ", ".join(missing))
+        raise NoGo(go_version, ", ".join(missing))
     if missing:
-        say(f"downloading the sources of Kubernetes {of[KUBERNETES]} and etcd {of[ETCD]}")
-        download(MODULE)
+        say(f"downloading the sources of {what}")
+        download(module)
     for name in missing:
         say(f"building {name} (minutes, once)")
-        _build(name, folder, of[KUBERNETES])
+        building = folder / f".building-{name}-{os.getpid()}"
+        words = ("build", "-mod=readonly", "-trimpath", "-ldflags", f"-s -w {stamped}", "-o", str(building))
+        failed = go(module, *words, packages[name])
+        if failed is not None:
+            raise BuildFailed(f"building {name}", failed)
+        building.replace(folder / name)
     return folder
 
 
@@ -65,27 +102,6 @@ def download(module: Path) -> None:
             return
         if number == TRIES - 1:
             raise BuildFailed(f"downloading, {TRIES} times,", failed)
-
-
-def _build(name: str, folder: Path, kubernetes: str) -> None:
-    building = folder / f".building-{name}-{os.getpid()}"
-    major, minor, _ = kubernetes.split(".", 2)
-    stamps = {"gitVersion": f"v{kubernetes}", "gitMajor": major, "gitMinor": minor}
-    stamped = " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
-    failed = go(
-        MODULE,
-        "build",
-        "-mod=readonly",
-        "-trimpath",
-        "-ldflags",
-        f"-s -w {stamped}",
-        "-o",
-        str(building),
-        PACKAGES[name],
-    )
-    if failed is not None:
-        raise BuildFailed(f"building {name}", failed)
-    building.replace(folder / name)
 
 
 def go(module: Path, *words: str) -> str | None:

@@ -26,11 +26,11 @@ def test_it_fits_the_published_schema() -> None:
 
 
 def test_a_key_that_compose_does_not_know_is_found() -> None:
-    told = yaml.safe_load(COMPOSE.read_text())
-    told["services"]["serve"]["port"] = "8080"
+    changed = yaml.safe_load(COMPOSE.read_text())
+    changed["services"]["serve"]["port"] = "8080"
 
     with pytest.raises(jsonschema_rs.ValidationError, match="port"):
-        jsonschema_rs.validate(json.loads((VENDOR / "compose-spec.json").read_text()), told)
+        jsonschema_rs.validate(json.loads((VENDOR / "compose-spec.json").read_text()), changed)
 
 
 @pytest.mark.parametrize("name", sorted(ours(SERVICES)))

@@ -49,6 +49,6 @@ def test_kubectl_finds_the_same_program_under_its_own_name() -> None:
 def test_usage_names_the_command_that_was_typed(program: str, usage: str) -> None:
     typed = f"import sys; sys.argv = ['/bin/{program}', 'lake', 'check', '--help']"
     typed += "; from cohabit.__main__ import main; main()"
-    told = subprocess.run([sys.executable, "-c", typed], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([sys.executable, "-c", typed], capture_output=True, text=True, check=True).stdout
 
-    assert f"Usage: {usage} [OPTIONS]" in told
+    assert f"Usage: {usage} [OPTIONS]" in shown

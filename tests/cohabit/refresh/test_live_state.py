@@ -142,6 +142,13 @@ def test_a_refresher_that_starts_again_knows_what_fell_silent_before(cluster: Cl
     assert (snapshot.nodes, snapshot.containers) == (("m",), ("b",))
 
 
+def test_where_what_was_heard_cannot_be_kept_snapshots_go_on(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "full").write_text("no folder")
+    cluster.snapshot()
+
+    write_heard(tmp_path / "full", cluster.state.heard())
+
+
 def test_a_file_of_what_was_heard_that_cannot_be_read_is_done_without(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"PAR1")
 

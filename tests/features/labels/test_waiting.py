@@ -12,7 +12,7 @@ N = 240
 PRESSURE = np.where(np.arange(N) % 3 == 0, 0.0, RNG.uniform(0.1, 1.2, N))
 USE = RNG.uniform(0.2, 2.0, N)
 STALL = 0.5 * PRESSURE * USE / np.ceil(USE)
-"""Of each CPU's time: the app takes half as long again beside a whole node of others."""
+"""Of each CPU's time: the app takes half as long again under the pressure of a whole node."""
 STOCK = {"cpu_cores": USE, "demand_cpu": USE / 8.0}
 """What a kubelet says of CPU, on nodes of eight cores."""
 
@@ -26,7 +26,7 @@ def test_a_stock_cluster_has_labels_and_they_follow_the_truth() -> None:
 
 
 def test_a_stall_is_set_against_busy_time_not_wall_time() -> None:
-    """1.7 % of the time beside 7.7 % of a CPU is a fifth longer."""
+    """1.7 % of the time at 7.7 % of a CPU is a fifth longer."""
     calm = np.arange(N) % 2 == 0
     stall = np.where(calm, 0.0, 0.017)
     rows = windows(
@@ -83,9 +83,9 @@ def test_what_is_not_measured_has_no_label_and_says_why(
     labels = settled_labels(rows, np.full(N, limited, np.bool_))
 
     busy = PRESSURE + USE / 8.0 > 0.3
-    told = labels.filter(busy) if reason == "pressure_all_zero" else labels
-    assert told["log_slowdown"].null_count == told.num_rows
-    assert reason in set(told["reason"].to_pylist())
+    asked = labels.filter(busy) if reason == "pressure_all_zero" else labels
+    assert asked["log_slowdown"].null_count == asked.num_rows
+    assert reason in set(asked["reason"].to_pylist())
     assert set(labels["reason"].to_pylist()) <= {None, *REASONS}
 
 
