@@ -34,8 +34,8 @@ BEGIN_US = KEEP_US + LOOK_BACK_US
 HELD = ("usage", "samples", "nodes", "placements", "live_state")
 """Tables that a snapshot is made from."""
 
-MEASURED, BEATS = ("usage", "samples", "live_state"), ("node_usage",)
-"""Tables that say of what exporters measured, and of nodes that are there, however idle."""
+HEARD_OF = ("usage", "samples", "live_state", "node_usage")
+"""Tables that say what exporters measured, or which nodes are there, however idle."""
 FORGOTTEN_US = 24 * 3600 * 1_000_000
 """What was last heard longer ago, and is described nowhere, is forgotten."""
 
@@ -98,9 +98,9 @@ class LiveState:
             self.others |= set(pc.unique(landing.rows["cluster"]).to_pylist()) - {self.cluster}
             if landing.table in HELD:
                 add(self._pieces[landing.table], rows)
-            if landing.table in (*MEASURED, *BEATS):
-                kind = "measured" if landing.table in MEASURED else "beats"
-                add(self._heard_since[kind], heard_in(times_of(rows)))
+            if landing.table in HEARD_OF:
+                for kind, times in times_of(rows)._asdict().items():
+                    add(self._heard_since[kind], heard_in(times))
             heard = rows["heard_at" if landing.table == LIVE_STATE.name else "arrived_at"]
             newest = pc.max(heard.cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)

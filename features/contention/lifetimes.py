@@ -17,7 +17,7 @@ from features.columnar.asof_join import NEVER, key_codes, newest_known
 from features.columnar.composite_keys import joint, ranks, rising
 from features.contention.container_resolution import resolved
 from features.contention.node_state import INFERRED, LANDED_IN, Facts, is_delete
-from ingest.schema.tables import TIMESTAMP, WHOLE_NODE
+from ingest.schema.tables import NODE_EXPORTERS, TIMESTAMP, WHOLE_NODE
 
 Bools = NDArray[np.bool_]
 NODE_SILENCE_US = 600 * 1_000_000
@@ -59,12 +59,30 @@ def heard_in(rows: pa.Table) -> pa.Table:
     return pa.table([found[name] for name in (*TIMES[:3], "ts_min", "ts_max")], schema=HEARD)
 
 
-def times_of(rows: pa.Table) -> pa.Table:
-    """Columns TIMES of rows of any measured table; rows of nodes are of WHOLE_NODE."""
-    if "container" in rows.column_names:
-        return rows.select(TIMES)
-    whole = pa.array([WHOLE_NODE] * rows.num_rows, pa.string())
-    return rows.append_column("container", whole).select(TIMES)
+_TIMES = pa.schema([*list(HEARD)[:3], ("ts", TIMESTAMP)])
+
+
+class Times(NamedTuple):
+    """Columns TIMES of what exporters of containers measured, and of what else says that a node is there."""
+
+    measured: pa.Table
+    beats: pa.Table
+
+
+def times_of(rows: pa.Table) -> Times:
+    """When rows of a landed table say that something is there; rows of nodes are of WHOLE_NODE.
+
+    What never measures containers, such as node_exporter and `cohabit watch`, shows that a node is there, and cannot
+    show that a container is not: what measures those may be down alone.
+    """
+    beats = np.zeros(rows.num_rows, np.bool_)
+    if "container" not in rows.column_names:
+        beats = ~beats
+        rows = rows.append_column("container", pa.array([WHOLE_NODE] * rows.num_rows, pa.string()))
+    elif "exporter" in rows.column_names:
+        beats = pc.is_in(rows["exporter"], pa.array(NODE_EXPORTERS)).to_numpy()
+    rows = rows.select(TIMES).cast(_TIMES)
+    return Times(rows.filter(pa.array(~beats)), rows.filter(pa.array(beats)))
 
 
 def with_ends(facts: Facts, heard: pa.Table, beats: pa.Table, horizon_us: int) -> Facts:

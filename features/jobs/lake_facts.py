@@ -14,6 +14,7 @@ from features.contention.lifetimes import (
     HEARD,
     NODE_SILENCE_US,
     TIMES,
+    Times,
     heard_in,
     times_of,
     with_ends,
@@ -41,8 +42,7 @@ def facts_between(lake: Lake, start: datetime, end: datetime, *, ahead: bool = T
     """
     facts = Facts(lake.read("nodes", end=end), lake.read("placements", end=end))
     until = end + SILENCE if ahead else end
-    heard = measured_between(lake, start - SILENCE, until, MEASURED)
-    beats = measured_between(lake, start - SILENCE, until, ("node_usage",))
+    heard, beats = heard_between(lake, start - SILENCE, until, (*MEASURED, "node_usage"))
     last_us = max((int(micros(table["last"]).max()) for table in (heard, beats) if table.num_rows), default=0)
     horizon_us = min(max(last_us, microseconds(end)), microseconds(until))
     heard = pa.concat_tables([heard, *_before(lake, facts.placements, heard, start)])
@@ -51,13 +51,14 @@ def facts_between(lake: Lake, start: datetime, end: datetime, *, ahead: bool = T
     return Facts(ended.nodes.filter(before), ended.placements.filter(before))
 
 
-def measured_between(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) -> pa.Table:
-    """Table HEARD of what rows of some tables are about, hour by hour, since they may be many."""
-    parts = [HEARD.empty_table()]
+def heard_between(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) -> Times:
+    """Tables HEARD of what rows of some tables are about, hour by hour, since they may be many."""
+    measured, beats = [HEARD.empty_table()], [HEARD.empty_table()]
     for first, last in _hours(lake, start, end, tables):
         rows = [_times(lake, table, first, last) for table in tables]
-        parts.append(heard_in(pa.concat_tables(rows)))
-    return pa.concat_tables(parts)
+        measured.append(heard_in(pa.concat_tables([times.measured for times in rows])))
+        beats.append(heard_in(pa.concat_tables([times.beats for times in rows])))
+    return Times(pa.concat_tables(measured), pa.concat_tables(beats))
 
 
 def _hours(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) -> Iterator[tuple[datetime, datetime]]:
@@ -72,27 +73,31 @@ def _hours(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) 
         first += HOUR
 
 
-def _times(lake: Lake, table: str, start: datetime, end: datetime) -> pa.Table:
-    there = [name for name in TIMES if name in lake.table(table).by_name]
+def _times(lake: Lake, table: str, start: datetime, end: datetime) -> Times:
+    there = [name for name in (*TIMES, "exporter") if name in lake.table(table).by_name]
     return times_of(lake.rows(table, start, end, there))
 
 
 def _before(lake: Lake, placements: pa.Table, heard: pa.Table, start: datetime) -> Iterator[pa.Table]:
-    """When containers were measured soon after they came, of those that came before and are not measured now.
+    """When containers were measured soon after they could be, of those that came before and are not measured now.
 
-    Whether such a container ended without a record, or is none that exporters measure, shows there.
+    Whether such a container ended without a record, or is none that exporters measure, shows there: in the first hours
+    after it came, after the watcher came, and after exporters came.
     """
     events = undeleted(placements)
     keys = ["cluster", "container"]
     own, seen = key_codes(events, heard, keys)
     came = events.filter(pa.array(~np.isin(own, seen)))
     came = came.filter(pc.field("ts") < pa.scalar(start, TIMESTAMP))
-    hours = np.unique(micros(came["ts"]) // (HOUR // timedelta(microseconds=1)))
-    if not len(hours):
+    if not came.num_rows:
         return
+    begun_us = min((span[0] for table in MEASURED if (span := lake.span(table))), default=0)
+    known_us = np.concatenate([np.maximum(micros(came[name]), begun_us) for name in ("ts", "arrived_at")])
+    hours = np.unique(known_us // (HOUR // timedelta(microseconds=1)))
     near = np.split(hours, np.flatnonzero(np.diff(hours) > 2) + 1)
     spans = [(some[0], some[-1] + 2) for some in (near if len(near) <= MAX_SPANS else [hours])]
     for first, last in spans:
-        found = measured_between(lake, EPOCH + int(first) * HOUR, min(EPOCH + int(last) * HOUR, start), MEASURED)
+        begin, end = (EPOCH + int(hour) * HOUR for hour in (first, last))
+        found = heard_between(lake, begin, min(end, start), MEASURED).measured
         left, right = key_codes(found, came, keys)
         yield found.filter(pa.array(np.isin(left, right)))

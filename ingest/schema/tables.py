@@ -191,6 +191,8 @@ EXPORTER_PREFERENCE = (
     "telegraf by counters",
 )
 """Exporters and their alternative metrics of one thing: where several report the same of a pod, the first is used."""
+NODE_EXPORTERS = ("node_exporter", "hostmetrics")
+"""Those that measure nodes and never containers."""
 
 SAMPLES = Table(
     "samples",

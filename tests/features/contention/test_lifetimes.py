@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from features.contention.lifetimes import CONTAINER_SILENCE_US, HEARD, NODE_SILENCE_US, heard_in, with_ends
+from features.contention.lifetimes import CONTAINER_SILENCE_US, HEARD, NODE_SILENCE_US, heard_in, times_of, with_ends
 from features.contention.node_state import Facts
-from tests.features.rows import T0, at, nodes, placements
+from ingest.schema.tables import SAMPLES
+from tests.features.rows import T0, at, nodes, placements, rows_of
 
 MINUTE = 60
 NOTHING = HEARD.empty_table()
@@ -201,3 +202,18 @@ def test_a_deletion_that_was_heard_late_is_dated_back_to_the_last_measurement() 
     assert events(found, "container", "a") == [("add", -1), ("delete", 10), ("delete", 20)]
     (end,) = [row for row in found.to_pylist() if row["event"] == "delete" and row["ts"] == at(10 * MINUTE)]
     assert end["arrived_at"] == at(20 * MINUTE)
+
+
+def test_what_never_measures_containers_shows_that_a_node_is_there_and_not_that_a_container_is_gone() -> None:
+    facts = Facts(nodes(), placements({"container": "a"}))
+    of_node: list[dict[str, object]] = [
+        {"container": "/", "exporter": "node_exporter", "metric": "cpu_cores", "ts": minute * MINUTE}
+        for minute in range(1, 60)
+    ]
+    times = times_of(rows_of(SAMPLES, *of_node, {"container": "a", "exporter": "kubelet", "metric": "m", "ts": MINUTE}))
+
+    found = with_ends(
+        facts, heard_in(times.measured), heard_in(times.beats), round(at(3600).timestamp() * 1e6)
+    ).placements
+
+    assert events(found, "container", "a") == [("add", -1)]

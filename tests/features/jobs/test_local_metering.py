@@ -27,7 +27,7 @@ from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
 from ingest.schema.provenance import Link
-from ingest.schema.tables import PLACEMENTS, Table
+from ingest.schema.tables import NODES, PLACEMENTS, USAGE, Table
 from ingest.simulator.messages import Faults
 from ingest.simulator.simulate import Plan
 from tests.features.rows import at, rows_of
@@ -108,3 +108,24 @@ def test_nothing_is_written_of_a_lake_without_anything(tmp_path: Path) -> None:
     run_local(empty, HOURS, quietly)
 
     assert (read(empty).num_rows, read(empty, "pool_hours").num_rows) == (0, 0)
+
+
+def test_what_was_there_before_exporters_came_and_is_measured_no_more_is_metered_in_no_later_hour(
+    tmp_path: Path,
+) -> None:
+    """Placed a week before anything was measured, measured for an hour, gone without a record: eight hours later."""
+    lake = Lake.open(tmp_path, TABLES)
+    week = 7 * 24 * 3600
+    land(lake, NODES, rows_of(NODES, {"ts": -week, "cores": 8.0}))
+    placed: list[dict[str, object]] = [
+        {"container": name, "ts": -week, "event": "add", "cpu_request_cores": 1.0} for name in ("gone", "stays")
+    ]
+    land(lake, PLACEMENTS, rows_of(PLACEMENTS, *placed))
+    said: dict[str, object] = {"interval_s": 60.0, "cpu_cores": 0.5}
+    rows = [{**said, "container": "gone", "ts": t} for t in range(60, 3600, 60)]
+    rows += [{**said, "container": "stays", "ts": t} for t in range(60, 9 * 3600, 60)]
+    land(lake, USAGE, rows_of(USAGE, *rows))
+
+    run_local(lake, Hours.between(at(8 * 3600), at(9 * 3600)), quietly)
+
+    assert set(read(lake)["container"].to_pylist()) == {"stays"}
