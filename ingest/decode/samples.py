@@ -161,7 +161,7 @@ class Shapes:
             return point.name if point.name not in self.mapping.metrics else f"{point.name} with other labels"
         if point.delta and metric.kind != COUNTER:
             return f"{point.name} as a delta"
-        place = place_of(point.labels, self.mapping.labels, metric.of)
+        place = place_of(point.labels, self.mapping.labels, metric.of, metric.series)
         if isinstance(place, Nowhere):
             return place if place.missing else f"{point.name} of {place.podless}"
         return _template(metric, place, point)

@@ -44,7 +44,7 @@ class Nowhere(NamedTuple):
     podless: str = ""
 
 
-def place_of(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhere:
+def place_of(labels: Mapping[str, str], names: Labels, of: str, series: Words = ()) -> Place | Nowhere:
     """Whose a value with these labels is.
 
     The container is the pod's uid, from a label or the path of its cgroup, else namespace/name, else, of a container
@@ -55,6 +55,7 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhe
         labels: labels, tags or attributes, by name; empty text counts as absent.
         names: which of them say what.
         of: one of mapping.LEVELS.
+        series: labels that distinguish series of the value's metric: they name neither a run nor a collector.
 
     Source: `ingest.schema.container_identity`.
     """
@@ -62,7 +63,7 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhe
     if node is None:
         return Nowhere(missing=_no_node(names))
     cluster, path = _first(labels, names.cluster), _first(labels, names.cgroup) or ""
-    replica = _replica(labels, names)
+    replica = _replica(labels, _without(names.replica, series))
     if of == NODE_LEVEL or path == WHOLE_NODE:
         return Place(cluster, node, WHOLE_NODE, None, None, None, replica, None, None, None)
     cgroup, named = pod_cgroup(path), _pod_name(labels, names)
@@ -72,7 +73,7 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhe
     part = None if of == POD_LEVEL or not _in_pod(labels, names, cgroup) else _first(labels, names.part)
     if reason := "" if of == POD_LEVEL else _not_counted(labels, cgroup, part):
         return Nowhere(podless=reason)
-    instance = None if part is None else cgroup.instance or _instance(labels, names)
+    instance = None if part is None else cgroup.instance or _instance(labels, _without(names.instance, series))
     app, team = _first(labels, names.app), _first(labels, names.team)
     qos = _qos(_first(labels, names.qos))
     return Place(cluster, node, container, named, part, instance, replica, app, team, qos)
@@ -97,14 +98,18 @@ def _not_counted(labels: Mapping[str, str], cgroup: PodCgroup, part: str | None)
     return PAUSE if (part is None and below) or part in PAUSE_NAMES or _is_sandbox(labels) else ""
 
 
-def _instance(labels: Mapping[str, str], names: Labels) -> str | None:
-    found = _first(labels, names.instance)
+def _without(names: Words, series: Words) -> Words:
+    return tuple(name for name in names if name not in series) if series else names
+
+
+def _instance(labels: Mapping[str, str], names: Words) -> str | None:
+    found = _first(labels, names)
     return None if found is None else instance_id(found)
 
 
-def _replica(labels: Mapping[str, str], names: Labels) -> str | None:
+def _replica(labels: Mapping[str, str], names: Words) -> str | None:
     """Which of several collectors sent it: every label that says so."""
-    return "/".join(labels[name] for name in names.replica if labels.get(name)) or None
+    return "/".join(labels[name] for name in names if labels.get(name)) or None
 
 
 def _in_pod(labels: Mapping[str, str], names: Labels, cgroup: PodCgroup) -> bool:

@@ -76,6 +76,24 @@ def test_a_file_adds_metrics_and_labels_and_replaces_those_of_the_same_name(tmp_
     assert len(mapping.metrics) == len(EXPORTERS.metrics) + 1
 
 
+@pytest.mark.parametrize("label", ["code", "name", "replica"])
+def test_a_label_that_distinguishes_series_names_neither_a_run_nor_a_collector(tmp_path: Path, label: str) -> None:
+    path = read(
+        tmp_path, f"[[metric]]\nname = 'hits_total.value'\ntarget = 'qps'\nkind = 'counter'\nseries = ['{label}']"
+    )
+    tags = {"node_name": "n1", "pod_name": "p", "namespace": "s", "container_name": "web", label: "pay"}
+
+    rows = decoded(
+        "telegraf-json",
+        dumped(telegraf(name="hits_total", tags=tags, fields={"value": 3.0})),
+        mapping=read_mapping(path, EXPORTERS),
+    ).rows
+
+    assert rows.select(["series", "instance", "replica"]).to_pylist() == [
+        {"series": "pay", "instance": None, "replica": None}
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
