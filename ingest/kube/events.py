@@ -277,7 +277,7 @@ def _standing(published: Published | None, pod: Pod, heard: Heard) -> Answer:
     digest = digest_of(content)
     if published is not None and published.event != "delete" and published.digest == digest:
         return Answer([], replace(published, uid=pod.metadata.uid))
-    changed = _ms(changed_at(pod.metadata))
+    changed = _changed_ms(pod)
     if published is not None and published.event == "delete":
         return _event("add", pod, content, _after(published, _ms(placed_at(pod)), heard), {})
     if published is not None:
@@ -287,6 +287,12 @@ def _standing(published: Published | None, pod: Pod, heard: Heard) -> Answer:
         return added
     change = _event("change", pod, content, changed, {})
     return Answer(added.records + change.records, change.published)
+
+
+def _changed_ms(pod: Pod) -> int | None:
+    """When the object was last written to, or its pod ended before: a finished pod that is labelled ended no later."""
+    times = [changed_at(pod.metadata), ended_at(pod) if pod.status.phase in ENDED else None]
+    return _ms(min(time for time in times if time)) if times[0] else None
 
 
 def _event(event: str, pod: Pod, content: Record, ts_ms: int, budget: Record) -> Answer:

@@ -100,3 +100,16 @@ def test_an_evicted_pod_ended_when_its_conditions_say_so() -> None:
 
     assert [record["event"] for record in records][-1] == "delete"
     assert records[-1]["ts"] == 1_772_368_200_000
+
+
+def test_a_finished_pod_that_somebody_labelled_later_ended_when_its_containers_did() -> None:
+    pod = a_pod("u1")
+    finished, labelled = "2026-03-01T12:30:00Z", "2026-03-01T13:20:00Z"
+    pod["metadata"]["managedFields"] = [{"manager": "kubectl-label", "operation": "Update", "time": labelled}]
+    state = {"terminated": {"exitCode": 0, "finishedAt": finished}}
+    pod["status"] = {"phase": "Succeeded", "containerStatuses": [{"name": "a", "state": state}]}
+
+    records = PODS.seen(None, pod, heard(1_772_366_400_000 + 600 * MINUTE_MS)).records
+
+    assert records[-1]["event"] == "delete"
+    assert 0 <= int(str(records[-1]["ts"])) - 1_772_368_200_000 <= 1
