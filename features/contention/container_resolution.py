@@ -105,11 +105,17 @@ def owners(cluster: pa.ChunkedArray, called: pa.ChunkedArray, time_us: Ints, pla
     order = rising(begun_us, end_us, *(ranks(named[name]) for name in LANDED_IN))
     alive = order[~deleted[order]]
     found = _taken(alive, newest_known(left, time_us // SECOND_US, right[alive], begun_us[alive]))
-    gone = np.flatnonzero(deleted)
+    gone = np.flatnonzero(deleted & ~_begun(named, deleted))
     until = _taken(gone, newest_known(left, -time_us, right[gone], -micros(named["ts"])[gone]))
     found = np.where(found < 0, until, found)
     over = (found >= 0) & (np.append(end_us, 0)[found] < time_us - LINGER_US)
     return named["container"].take(pa.array(found, mask=(found < 0) | over))
+
+
+def _begun(named: pa.Table, deleted: Bools) -> Bools:
+    """(n,) whether of each row's container it is known when it came."""
+    codes = key_codes(named, named.slice(0, 0), ["cluster", "container"])[0]
+    return np.isin(codes, codes[~deleted])
 
 
 def _ends(named: pa.Table, deleted: Bools) -> Ints:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints
 from features.columnar.group_means import group_starts
-from ingest.schema.tables import INGREDIENTS, SIGNALS
+from ingest.schema.tables import INGREDIENTS, JITTERED, SIGNALS
 
 Bools = NDArray[np.bool_]
 METRICS = tuple(c.name for c in (*SIGNALS, *INGREDIENTS))
@@ -33,8 +33,8 @@ RATIOS = (
     ("disk_await_ms", 1e3, "disk_io_s", "disk_ios_s"),
     ("cpu_us_per_request", 1e6, "cpu_cores", "qps"),
 )
-CLIPPED = tuple(c.name for c in SIGNALS if c.unit == "s/s" and c.high == 1)
-"""Shares of time, that sums over threads and jitter push above 1."""
+CLIPPED = tuple(AT[c.name] for c in SIGNALS if c.unit == "s/s" and c.high <= JITTERED)
+"""Shares of time, that sums over threads and jitter push above what they can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,11 @@ def with_ratios(values: Floats) -> Floats:
 
 
 def within_range(values: Floats) -> tuple[Floats, Ints]:
-    """Values within the catalogue's range, NaN elsewhere, and (n,) how many those were; shares of time end at 1."""
+    """Values within the catalogue's range, NaN elsewhere, and (n,) how many those were; shares of time end at theirs.
+
+    A reading's age makes one minute's pressure too large and the next one's too small: both are kept, up to JITTERED.
+    """
     clipped = values.copy()
-    columns = [AT[name] for name in CLIPPED]
-    clipped[:, columns] = np.minimum(clipped[:, columns], 1.0)
+    clipped[:, CLIPPED] = np.minimum(clipped[:, CLIPPED], LIMITS[CLIPPED, 1])
     outside = (clipped < LIMITS[:, 0]) | (clipped > LIMITS[:, 1])
     return np.where(outside, np.nan, clipped), outside.sum(axis=1)

@@ -51,14 +51,15 @@ def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats
         key: (n,) series; rows sorted by series, then time, each time once.
 
     Returns:
-        (n,) rate since the last reading of the series; NaN for its first, after more than MAX_GAP_US, and where it was
-        reset: fell below RESET_RATIO of its value. (n,) seconds each rate stands for, 1.0 where there is none.
+        (n,) rate since the last reading of the series; NaN for its first, and after more than MAX_GAP_US. (n,) seconds
+        each rate stands for, 1.0 where there is none.
 
-        A smaller fall is no reset: two writers whose clocks differ take turns. What the earlier reading counted too
-        much, the next one counted too little, so the largest value since the last reset stands, and the mean over time
-        is right whatever the clocks.
+        What fell below RESET_RATIO of its value was reset: all that it reads was counted since the last reading, and
+        what was counted before the reset is lost. A smaller fall is no reset: two writers whose clocks differ take
+        turns. What the earlier reading counted too much, the next one counted too little, so the largest value since
+        the last reset stands, and the mean over time is right whatever the clocks.
 
-    Source: ours; a reset, a restart and a wrap all hide what was counted before.
+    Source: resets as in Prometheus' rate(); the smaller falls are ours.
     """
     index = np.arange(len(value))
     read = np.isfinite(value)
@@ -69,7 +70,7 @@ def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats
     gap_us = np.where(usable, ts_us - ts_us[before], 0)
     reset = usable & (value < RESET_RATIO * value[before])
     level = _largest_since(value, read & (reset | ~usable)) if (usable & (value < value[before])).any() else value
-    grown = np.where(usable & ~reset, level - level[before], np.nan)
+    grown = np.where(usable, np.where(reset, value, level - level[before]), np.nan)
     good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (grown >= 0)
     seconds = np.where(good, gap_us / 1e6, 1.0)
     return np.where(good, grown / seconds, np.nan), seconds
@@ -147,10 +148,7 @@ def per_minute(sampled: Sampled, placements: pa.Table) -> tuple[Cells, Floats]:
     counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
     rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
     first, before_us = _begun(np.where(counter, value, np.nan), ts, series)
-    moved = np.append([True], (np.diff(series) != 0) | (np.diff(value) != 0))
-    alive_us = np.where(np.append([True], np.diff(series) != 0), ts, np.append([0], ts[:-1]))
-    since_us = _alive_before(sampled, order[first], order[moved], alive_us[moved])
-    since_us = np.maximum(since_us, _placed_before(sampled, order[first], placements))
+    since_us = np.maximum(_sampled_before(sampled, order[first]), _placed_before(sampled, order[first], placements))
     gap_us = ts[first] - since_us
     good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (since_us >= before_us)
     first, gap_us = first[good], gap_us[good]
@@ -163,32 +161,30 @@ def per_minute(sampled: Sampled, placements: pa.Table) -> tuple[Cells, Floats]:
 def _begun(value: Floats, ts_us: Ints, series: Ints) -> tuple[Ints, Ints]:
     """(f,) readings of counters that may be all that was counted, and when each series was read before; else long ago.
 
-    They are a series' first, the next one after more than MAX_GAP_US, and what was reset: all that look-back shows.
+    They are a series' first, and the next one after more than MAX_GAP_US: all that look-back shows.
     """
     read = np.flatnonzero(np.isfinite(value))
     follows = np.append([False], np.diff(series[read]) == 0)
-    before = np.append([0], read[:-1])
-    since_us = np.where(follows, ts_us[before], -MAX_GAP_US)
-    begun = (ts_us[read] - since_us > MAX_GAP_US) | (value[read] < RESET_RATIO * value[before])
+    since_us = np.where(follows, ts_us[np.append([0], read[:-1])], -MAX_GAP_US)
+    begun = ts_us[read] - since_us > MAX_GAP_US
     return read[begun], since_us[begun]
 
 
-def _alive_before(sampled: Sampled, rows: Ints, changed: Ints, alive_us: Ints) -> Ints:
-    """(n,) when the run before that of each row was alive for sure, if its container restarted since; else long ago.
+def _sampled_before(sampled: Sampled, rows: Ints) -> Ints:
+    """(n,) when the container of each row was last sampled without its run, where runs have names; else long ago.
 
-    Counters of a cgroup begin at 0 with it, so the first value of a later run is what it has used since. A run that
-    changed between two samples was alive at the first of them, (c,) `alive_us` of the rows that changed.
+    Counters of a cgroup begin at 0 with it, so the first value of a later run is what it has used since.
     """
     ts, group = micros(sampled.rows["ts"]), joint([sampled.container, dense(sampled.reporter)])
-    having = np.asarray(sampled.rows["instance"].take(pa.array(changed)).is_valid())
-    named, alive_us = changed[having], alive_us[having]
+    named = np.flatnonzero(np.asarray(sampled.rows["instance"].is_valid()))
     if not len(named):
         return np.full(len(rows), -MAX_GAP_US)
-    found = newest_known(group[rows], ts[rows] - 1, group[named], ts[named])
+    order = named[np.argsort(ts[named], kind="stable")]
+    found = newest_known(group[rows], ts[rows] - 1, group[order], ts[order])
     known = (found >= 0) & np.asarray(sampled.rows["instance"].take(pa.array(rows)).is_valid())
-    before = named[found]
+    before = order[found]
     known[known] = sampled.run[before[known]] != sampled.run[rows[known]]
-    return np.where(known, alive_us[found], -MAX_GAP_US)
+    return np.where(known, ts[before], -MAX_GAP_US)
 
 
 def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:
@@ -273,19 +269,38 @@ def _changes(sampled: Sampled) -> tuple[Ints, Ints]:
 
 
 def reported(sampled: Sampled, cells: Cells) -> Cells:
-    """Of each pod, metric and minute the cells of one reporter: the preferred one of those that know most."""
+    """Of each pod, metric and minute the cells of one reporter: the preferred one of those that know most.
+
+    The one that knows every value of its own before others, then the one that knows more of the pod's containers; who
+    knows the pod's own cgroup knows all of them.
+    """
     reporter = dense(sampled.reporter)[cells.row]
     if not reporter.any():
         return cells
     place = joint([sampled.pod[cells.row], sampled.metric[cells.row], cells.minute])
     group = dense(joint([place, reporter]))
-    known = np.bincount(group, np.isfinite(cells.value))
+    finite = np.isfinite(cells.value)
+    known = np.bincount(group, finite)
     unknown = np.where(known == 0, 2, known < np.bincount(group)).astype(np.int64)
-    order = rising(place, unknown[group], reporter)
+    lacking = _containers_lacking(sampled, cells, place, group)
+    order = rising(place, unknown[group], lacking, reporter)
     starts = group_starts(place[order])
     best = np.repeat(reporter[order][starts], np.diff(np.append(starts, len(order))))
     kept = np.sort(order[reporter[order] == best])
     return Cells(cells.row[kept], cells.minute[kept], cells.value[kept])
+
+
+def _containers_lacking(sampled: Sampled, cells: Cells, place: Ints, group: Ints) -> Ints:
+    """(n,) how many fewer containers of its pod each cell's reporter knows than the one that knows most."""
+    container = sampled.container[cells.row]
+    first = np.unique(joint([group, container]), return_index=True)[1]
+    count = np.bincount(group[first])
+    own = np.asarray(sampled.rows["part"].take(pa.array(cells.row)).is_null())
+    whole = np.bincount(group, own) > 0
+    place = dense(place)
+    most = np.zeros(int(place.max()) + 1, np.int64)
+    np.maximum.at(most, place, count[group])
+    return np.where(whole[group], 0, most[place] - count[group])
 
 
 def added_up(sampled: Sampled, cells: Cells) -> Cells:

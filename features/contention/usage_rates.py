@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from features.columnar.arrow_columns import Floats, Ints, micros, numbers
 from features.columnar.composite_keys import dense, joint, rising
 from features.columnar.group_means import group_starts
-from features.columnar.windows import LATENESS_US, WINDOW_US, in_time
-from features.contention.container_resolution import resolved
-from features.contention.node_state import Facts
+from features.columnar.windows import LATENESS_US, WINDOW_US, in_time, window_end
+from features.contention.container_resolution import LINGER_US, resolved
+from features.contention.node_state import INFERRED, Facts, is_delete, known_by
 from features.contention.pod_metrics import AT, METRICS, Grid, pods, with_ratios, within_range
 from features.contention.series_minutes import (
     MAX_GAP_US,
@@ -77,7 +77,8 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US, tr
         weighted means. One container without a value makes the sum missing; one that was not sampled in a minute
         counts with its minute before. Of several reports of the same, by other exporters or replicas of a collector,
         one is used, see `reported`; of several runs of a container the newest, see `running`. The first value of a
-        run is what it used since the run before, or since its pod was placed.
+        run is what it used since the run before, or since its pod was placed. A pod has no rows for LINGER_US after
+        its end was known: exporters report what they remember.
 
     Source: ours, docs/decisions/0009-samples.md.
     """
@@ -91,6 +92,7 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US, tr
     grid = _grid(sampled, added_up(sampled, reported(sampled, cells)))
     values, outside = within_range(with_ratios(pods(grid)))
     usage, node_usage = _rows(sampled, grid, values, trim=trim)
+    usage = _before_the_end(usage, facts.placements)
     possible, over_us = _within_capacity(usage, facts.nodes)
     minute = np.repeat(grid.minute[group_starts(grid.pod)], outside)
     return Rated(possible, node_usage, np.append(sampled.first_end + minute * WINDOW_US, over_us))
@@ -130,6 +132,17 @@ def _rows(sampled: Sampled, grid: Grid, values: Floats, *, trim: bool) -> tuple[
     whole = np.asarray(pc.equal(first["container"], WHOLE_NODE))
     columns |= {c.name: numbers(values[:, AT[c.name]]) for c in SIGNALS}
     return _select(columns, USAGE, ~whole), _select(columns, NODE_USAGE, whole)
+
+
+def _before_the_end(usage: pa.Table, placements: pa.Table) -> pa.Table:
+    """The rows but for what exporters go on to report of containers whose recorded end was known, for LINGER_US."""
+    gone = placements.filter(pc.not_equal(placements["topic"], INFERRED))
+    if not gone.num_rows or not usage.num_rows:
+        return usage
+    begin_us = window_end(micros(usage["ts"]), WINDOW_US) - WINDOW_US
+    last = known_by(usage, begin_us, gone, ["cluster", "container"])
+    lingers = is_delete(last) & (micros(pc.fill_null(last["ts"], pa.scalar(0, TIMESTAMP))) > begin_us - LINGER_US)
+    return usage.filter(pa.array(~lingers))
 
 
 def _within_capacity(usage: pa.Table, nodes: pa.Table) -> tuple[pa.Table, Ints]:

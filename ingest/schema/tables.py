@@ -101,6 +101,9 @@ LANDING = (
 )
 """Added by the runner to every landed row; duplicates resolve to the lowest (topic, partition, offset)."""
 
+JITTERED = 1.5
+"""Largest share of a minute that a counter read at uneven times shows of one that is 1; its mean over time is 1."""
+
 SIGNALS = (
     _number("cpu_cores", "cores", "CPU time per second of interval", 0, 4096),
     _number("cpu_throttled_frac", "s/s", "time throttled by the container's own limit", 0, 1),
@@ -120,12 +123,12 @@ SIGNALS = (
     _number("disk_write_bytes_s", "bytes/s", "written to block devices", 0, 1e13),
     _number("disk_ios_s", "1/s", "block I/O operations", 0, 1e9),
     _number("disk_await_ms", "ms", "mean time of a block I/O operation", 0, 1e7),
-    _number("psi_cpu_some_frac", "s/s", "some task waited for CPU", 0, 1),
-    _number("psi_cpu_full_frac", "s/s", "all tasks waited for CPU", 0, 1),
-    _number("psi_memory_some_frac", "s/s", "some task waited for memory", 0, 1),
-    _number("psi_memory_full_frac", "s/s", "all tasks waited for memory", 0, 1),
-    _number("psi_io_some_frac", "s/s", "some task waited for I/O", 0, 1),
-    _number("psi_io_full_frac", "s/s", "all tasks waited for I/O", 0, 1),
+    _number("psi_cpu_some_frac", "s/s", "some task waited for CPU", 0, JITTERED),
+    _number("psi_cpu_full_frac", "s/s", "all tasks waited for CPU", 0, JITTERED),
+    _number("psi_memory_some_frac", "s/s", "some task waited for memory", 0, JITTERED),
+    _number("psi_memory_full_frac", "s/s", "all tasks waited for memory", 0, JITTERED),
+    _number("psi_io_some_frac", "s/s", "some task waited for I/O", 0, JITTERED),
+    _number("psi_io_full_frac", "s/s", "all tasks waited for I/O", 0, JITTERED),
     _number("gpu_sm_frac", "s/s", "GPU multiprocessors busy", 0, 64),
     _number("gpu_memory_bytes", "bytes", "GPU memory in use", 0, 1e14),
     _number("gpu_dram_frac", "s/s", "GPU memory interface busy", 0, 64),

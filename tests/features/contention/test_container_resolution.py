@@ -55,6 +55,16 @@ def test_where_only_the_deletion_of_a_pod_is_left_it_had_the_name_until_then() -
     assert found == [("n", "old")]
 
 
+def test_before_a_pod_came_its_name_was_not_its_own_however_it_ended() -> None:
+    found = who(
+        samples({"ts": 10}, {"ts": 70}),
+        {**SHOP, "container": "new", "ts": 60},
+        {**SHOP, "container": "new", "ts": 600, "event": "delete"},
+    )
+
+    assert found == [("n", "shop/db-0"), ("n", "new")]
+
+
 def test_a_name_whose_pod_ended_long_ago_is_nobodys() -> None:
     later = 60 + LINGER_US / 1e6
     found = who(

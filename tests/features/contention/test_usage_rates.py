@@ -12,7 +12,7 @@ from features.contention.node_state import Facts
 from features.contention.pod_metrics import LARGEST
 from features.contention.series_minutes import MAX_GAP_US, counter_rates
 from features.contention.usage_rates import rates
-from ingest.schema.tables import SAMPLES
+from ingest.schema.tables import JITTERED, SAMPLES
 from tests.features.rows import at, nodes, placements, rows_of
 
 Row = dict[str, object]
@@ -44,10 +44,10 @@ def test_a_counter_becomes_its_rate_over_each_minute() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 3.0, 49.0])
-def test_a_counter_that_fell_gives_no_rate_whether_reset_restarted_or_wrapped(value: float) -> None:
+def test_what_a_counter_reads_after_a_reset_was_counted_since_the_reading_before(value: float) -> None:
     rows = samples({"ts": 60, "value": 100.0}, {"ts": 120, "value": value}, {"ts": 180, "value": value + 60})
 
-    assert of(rows, "cpu_cores") == [None, None, 1.0]
+    assert of(rows, "cpu_cores") == [None, value / 60, 1.0]
 
 
 def test_a_reading_too_long_after_the_last_gives_no_rate() -> None:
@@ -162,15 +162,17 @@ def test_ratios_are_made_of_their_ingredients_and_a_ratio_to_nothing_is_missing(
     assert of(rows, "run_delay_frac") == [pytest.approx(0.3)]
 
 
-def test_shares_of_time_end_at_one_and_the_impossible_is_counted_and_missing() -> None:
+def test_shares_of_time_end_at_their_most_and_the_impossible_is_counted_and_missing() -> None:
     rows = gauges(
-        {"ts": 60, "metric": "psi_cpu_some_frac", "value": 1.04},
+        {"ts": 60, "metric": "psi_cpu_some_frac", "value": 1.7},
+        {"ts": 60, "metric": "cpu_throttled_frac", "value": 1.04},
         {"ts": 60, "metric": "cpu_cores", "value": 1e9},
     )
 
     found = rates(rows, NOBODY)
 
-    assert found.usage["psi_cpu_some_frac"].to_pylist() == [1.0]
+    assert found.usage["psi_cpu_some_frac"].to_pylist() == [JITTERED]
+    assert found.usage["cpu_throttled_frac"].to_pylist() == [1.0]
     assert found.usage["cpu_cores"].to_pylist() == [None]
     assert len(found.impossible_us) == 1
 
@@ -260,13 +262,13 @@ def naive(rows: list[Row]) -> dict[tuple[str, int, str], float | None]:
                 cell.append((float(str(value)), 1.0))
             elif value is not None:
                 number = float(str(value))
-                if before is not None and number >= 0.5 * float(str(before["value"])):
-                    gap = second - int(str(before["ts"]))
-                    level, lower = max(number, level), level
+                if before is None:
+                    level = number
+                else:
+                    gap, reset = second - int(str(before["ts"])), number < 0.5 * float(str(before["value"]))
+                    level, lower = (number, 0.0) if reset else (max(number, level), level)
                     if gap <= 180:
                         cell.append(((level - lower) / gap, float(gap)))
-                else:
-                    level = number
                 before = row
     alive = {(pod, minute) for pod, _, _, minute in cells}
     for (pod, part, metric, minute), values in list(cells.items()):
@@ -283,7 +285,7 @@ def naive(rows: list[Row]) -> dict[tuple[str, int, str], float | None]:
         known = [mean for mean in means if mean is not None]
         together = max if metric in LARGEST else sum
         value = None if len(known) < len(means) else together(known)
-        found[str(pod), minute, str(metric)] = min(value, 1.0) if value is not None and metric in LARGEST else value
+        found[str(pod), minute, str(metric)] = min(value, 1.5) if value is not None and metric in LARGEST else value
     return found
 
 
@@ -397,3 +399,50 @@ def test_writers_whose_clocks_differ_leave_the_mean_as_it_is(skew: float, phase:
     found = [float(str(value)) for value in of(rows, "cpu_cores") if value is not None][1:-1]
 
     assert np.mean(found) == pytest.approx(rate, rel=0.02)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("step", [5, 10, 15, 20, 30])
+def test_a_crash_loop_counts_what_it_used_and_never_more(step: int, *, named: bool) -> None:
+    """Forty seconds at one core, twenty down, for twenty minutes: of each run less than a scrape's interval is lost."""
+    times = [t for t in range(2, 1200, step) if t % 60 < 40]
+    rows = samples(
+        *({"ts": t, "value": float(t % 60), "part": "app", "instance": f"r{t // 60}" if named else None} for t in times)
+    )
+
+    used = sum(float(str(value or 0.0)) for value in of(rows, "cpu_cores"))
+
+    assert (40 - step) / 3 <= used <= 40 / 3
+
+
+@pytest.mark.parametrize("share", [0.2, 0.9, 1.0])
+def test_uneven_age_of_readings_leaves_the_mean_of_a_share_as_it_is(share: float) -> None:
+    age = np.random.default_rng(1).uniform(0, 25, 360)
+    rows = samples(
+        *({"metric": "psi_cpu_some_frac", "ts": 60 * k, "value": share * (60 * k - age[k]) + 1e6} for k in range(360))
+    )
+
+    found = [float(str(value)) for value in of(rows, "psi_cpu_some_frac")[1:]]
+
+    assert np.mean(found) == pytest.approx(share, rel=0.002)
+
+
+def test_of_two_exporters_the_one_that_knows_more_of_a_pods_containers_is_used() -> None:
+    def said(exporter: str, part: str, cores: float) -> list[Row]:
+        return [{"ts": t, "exporter": exporter, "part": part, "value": cores} for t in (60, 120)]
+
+    rows = gauges(*said("kubelet", "app", 1.0), *said("kubeletstats", "app", 1.0), *said("kubeletstats", "proxy", 0.5))
+
+    assert of(rows, "cpu_cores") == [1.5, 1.5]
+
+
+def test_what_exporters_remember_of_a_deleted_pod_is_no_use_of_it() -> None:
+    gone = Facts(
+        nodes(),
+        placements({"container": "p"}, {"container": "p", "ts": 120, "event": "delete", "arrived_at": at(121)}),
+    )
+    rows = gauges(*({"ts": t, "metric": "memory_bytes", "value": 1e9} for t in range(30, 500, 30)))
+
+    found = rates(rows, gone).usage
+
+    assert [second for second in range(60, 540, 60) if at(second) in found["ts"].to_pylist()] == [60, 120, 180, 480]
