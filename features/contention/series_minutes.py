@@ -24,6 +24,8 @@ LOOK_BACK_US = MAX_GAP_US + WINDOW_US
 """What runners read before the first minute they build: a minute may lean on the one before, and that on a reading."""
 RESET_RATIO = 0.5
 """A counter that falls below this share of its value was reset; above, collectors whose clocks differ wrote it."""
+SKEW_US = 15 * 1_000_000
+"""A pod's first value sooner after its placement says little: the clocks of exporter and API may differ as much."""
 ORIGIN = ("topic", "partition", "offset")
 
 
@@ -148,9 +150,10 @@ def per_minute(sampled: Sampled, placements: pa.Table) -> tuple[Cells, Floats]:
     counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
     rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
     first, before_us = _begun(np.where(counter, value, np.nan), ts, series)
-    since_us = np.maximum(_sampled_before(sampled, order[first]), _placed_before(sampled, order[first], placements))
+    without_us, placed_us = _sampled_before(sampled, order[first]), _placed_before(sampled, order[first], placements)
+    since_us = np.maximum(without_us, placed_us)
     gap_us = ts[first] - since_us
-    good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (since_us >= before_us)
+    good = (gap_us > np.where(placed_us > without_us, SKEW_US, 0)) & (gap_us <= MAX_GAP_US) & (since_us >= before_us)
     first, gap_us = first[good], gap_us[good]
     rate[first], seconds[first] = value[first] / (gap_us / 1e6), gap_us / 1e6
     starts = group_starts(joint([series, minute]))

@@ -446,3 +446,16 @@ def test_what_exporters_remember_of_a_deleted_pod_is_no_use_of_it() -> None:
     found = rates(rows, gone).usage
 
     assert [second for second in range(60, 540, 60) if at(second) in found["ts"].to_pylist()] == [60, 120, 180, 480]
+
+
+@pytest.mark.parametrize("ahead", [-20, -5, 0, 5, 20])
+def test_clocks_of_exporter_and_api_that_differ_give_no_pod_more_than_it_used(ahead: int) -> None:
+    """One core from the start, the placement dated by another clock."""
+    for start in range(60, 120, 7):
+        rows = samples(*({"ts": t, "value": float(t - start)} for t in range(70, 400, 30) if t > start))
+        placed = placements({"container": "p", "ts": start + ahead, "arrived_at": at(start)})
+
+        cores = rates(rows, Facts(nodes(), placed)).usage["cpu_cores"].to_pylist()
+
+        assert max(value for value in cores if value is not None) <= 1.8
+        assert cores[2:] == [pytest.approx(1.0)] * len(cores[2:])
