@@ -91,6 +91,7 @@ def create_app(
     office: Office | None = None,
     *,
     bills: BillOffice | None = None,
+    problem: Callable[[], str] | None = None,
 ) -> FastAPI:
     """The management API; without a guard any client that reaches it has all rights.
 
@@ -100,8 +101,9 @@ def create_app(
         metrics: source of /metrics; None exposes this process alone.
         office: where proposals are decided on; None where none are kept.
         bills: where bills are kept; None where none are.
+        problem: why schedulers may get all 0; None for what `serving` says.
     """
-    ops = ops_routes(serving, serving.metrics if metrics is None else metrics)
+    ops = ops_routes(serving, serving.metrics if metrics is None else metrics, problem)
     victims = victim_routes(serving.report, serving.snapshots, serving.now_us)
     money = [bill_routes(bills), quote_routes(serving, bills)]
     own = strict([score_routes(serving), victims, proposal_routes(office), *money])

@@ -268,6 +268,11 @@ class Prioritizer:
             )
         return reserved
 
+    def problem(self) -> str:
+        """Why the next answer may be neutral, also before the first table; empty when it will not be."""
+        waiting = self.table is not None and self.replies is None
+        return self.serving.problem() or ("no_table" if waiting else "")
+
     def newer(self) -> Replies | None:
         """The table's replies, if its file has changed; for the reloading thread."""
         if self.table is None:

@@ -7,13 +7,14 @@ import tempfile
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
-from time import perf_counter, time_ns
+from time import perf_counter, sleep, time_ns
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
 
 import numpy as np
 from prometheus_client import CollectorRegistry
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 MEASURED = Path(__file__).parents[2] / "data_samples" / "measured"
 CANDIDATES = 8
+READY_S = 60.0
 
 
 @dataclass
@@ -250,6 +252,7 @@ def _serve(demo: Demo, *, leave: bool) -> None:
     serving.max_age_s = float("inf")  # the simulated day is long past, and nothing will follow it
 
     def ready(listening: "Listening") -> bool:
+        _await_table(listening.main)
         with demo.stage("exchange"):
             _exchange(listening, _spread(serving.scorer.snapshot.nodes) if serving.scorer else ())
         total = round(sum(demo.seconds.values()), 2)
@@ -265,6 +268,15 @@ def _serve(demo: Demo, *, leave: bool) -> None:
         SchedulerListener(settings.advisor.scheduler_port, PORTS_TRIED),
         ready=ready,
     )
+
+
+def _await_table(main: str) -> None:
+    """Wait until the advisor is ready, as a Service does before it routes schedulers to it."""
+    deadline = perf_counter() + READY_S
+    while perf_counter() < deadline:
+        with suppress(HTTPError), urllib.request.urlopen(f"{main}/readyz", timeout=30):  # noqa: S310
+            return
+        sleep(0.1)
 
 
 def _exchange(listening: "Listening", nodes: tuple[str, ...]) -> None:

@@ -36,6 +36,7 @@ MADE_UP = ("cohabit-doctor-node-0", "cohabit-doctor-node-1")
 NO_NODE, NO_APP = "cohabit-doctor-no-such-node", "cohabit-doctor-no-such-app"
 REMEDIES = {
     "not_loaded": "it has just started: ask again in a second",
+    "no_table": "the first score table is being computed: ask again in some seconds; later restart `cohabit serve`",
     "no_bundle": "run `cohabit model train`, or point COHABIT_REGISTRY at the bundles",
     "no_drift": "remove .drift.json from the registry, and run `cohabit model drift`",
     "no_snapshot": "run `cohabit refresh`, or point COHABIT_SNAPSHOTS at the snapshots",

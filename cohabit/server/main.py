@@ -114,8 +114,9 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         prioritizer, peers = shared.prioritizer(serving, 0)
         metrics = CollectorRegistry()
         metrics.register(Together(serving.metrics, shared.folder))
-        pages = create_pages(serving, front.entrance, front.office, front.bills)
-        tools = create_app(serving, front.guard, metrics, front.office, bills=front.bills)
+        office, bills = front.office, front.bills
+        pages = create_pages(serving, front.entrance, office, bills)
+        tools = create_app(serving, front.guard, metrics, office, bills=bills, problem=prioritizer.problem)
         apps: list[App] = [
             (PageRouter(OwnSite(tools) if front.guard is None else tools, pages), main, None),
             (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),

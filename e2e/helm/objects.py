@@ -1,7 +1,7 @@
 """Objects: everything that a Kubernetes API holds, and a kubelet that only says that pods run. An edge."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -18,6 +18,9 @@ COMPONENT = "app.kubernetes.io/component"
 EVERY_S = 0.1
 ONCE = ("prepare",)
 """Components whose pods end."""
+ALIVE = ("Pending", "Running")
+Status = dict[str, Any]
+ENDED: Status = {"status": {"phase": "Succeeded"}}
 
 
 def get(api: Api, path: str) -> Any:
@@ -57,19 +60,39 @@ def volumes() -> list[bytes]:
     ]
 
 
+def status_of(pod: Any) -> Status:
+    """Status of a pod that runs, or of one that ended well."""
+    ends = pod["spec"].get("restartPolicy") == "Never" or pod["metadata"]["labels"].get(COMPONENT) in ONCE
+    return ENDED if ends else running_status(ready=True)
+
+
+def running_status(*, ready: bool) -> Status:
+    """Status of a pod that runs."""
+    conditions = [{"type": kind, "status": str(ready)} for kind in ("ContainersReady", "Ready")]
+    return {"status": {"phase": "Running", "conditions": conditions}}
+
+
 @dataclass
 class Kubelet:
-    """Says of every pod of a namespace that has a node that it is ready, or that it ended well.
+    """Says of every pod of a namespace that has a node what its status is.
 
     Args:
         api: where pods are.
         namespace: of the pods.
+        state: status of a pod, by default that it is ready, or that it ended well.
+        gone: called with the uid of a pod that is to be deleted.
+        every_s: seconds between two looks.
     """
 
     api: Api
     namespace: str
+    state: Callable[[Any], Status] = status_of
+    gone: Callable[[str], None] = lambda _uid: None
+    every_s: float = EVERY_S
     ran: set[str] = field(default_factory=set, init=False)
-    """Pods of which it has said so."""
+    """Pods of which it has said something."""
+    _said: dict[str, Status] = field(default_factory=dict, init=False)
+    """The last status, by uid."""
     _ended: Event = field(default_factory=Event, init=False)
 
     @property
@@ -89,17 +112,20 @@ class Kubelet:
             thread.join()
 
     def _run(self) -> None:
-        while not self._ended.wait(EVERY_S):
+        while not self._ended.wait(self.every_s):
             with suppress(Refused, OSError):  # the namespace is not there yet, or the server has ended
                 for pod in get(self.api, self.path)["items"]:
                     self._serve(pod)
 
     def _serve(self, pod: Any) -> None:
-        name, phase = pod["metadata"]["name"], pod["status"].get("phase")
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         if "deletionTimestamp" in pod["metadata"]:
+            self.gone(uid)
             self._ask("DELETE", f"{self.path}/{name}?gracePeriodSeconds=0")
-        elif phase == "Pending" and "nodeName" in pod["spec"]:
-            self._ask("PATCH", f"{self.path}/{name}/status", json.dumps(status_of(pod)).encode())
+        elif pod["status"].get("phase") in ALIVE and "nodeName" in pod["spec"]:
+            if (status := self.state(pod)) != self._said.get(uid):
+                self._ask("PATCH", f"{self.path}/{name}/status", json.dumps(status).encode())
+            self._said[uid] = status
             self.ran.add(name)
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> None:
@@ -108,10 +134,3 @@ class Kubelet:
         except Refused as error:
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:  # deleted or written meanwhile
                 raise
-
-
-def status_of(pod: Any) -> dict[str, Any]:
-    """Status of a pod that runs, or of one that ended well."""
-    ends = pod["spec"].get("restartPolicy") == "Never" or pod["metadata"]["labels"].get(COMPONENT) in ONCE
-    conditions = [{"type": kind, "status": "True"} for kind in ("ContainersReady", "Ready")]
-    return {"status": {"phase": "Succeeded"} if ends else {"phase": "Running", "conditions": conditions}}

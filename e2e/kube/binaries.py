@@ -20,6 +20,7 @@ PACKAGES = {
     "kube-apiserver": f"{KUBERNETES}/cmd/kube-apiserver",
     "kube-scheduler": f"{KUBERNETES}/cmd/kube-scheduler",
     "kube-controller-manager": f"{KUBERNETES}/cmd/kube-controller-manager",
+    "kubectl": f"{KUBERNETES}/cmd/kubectl",
 }
 TRIES = 5
 """Downloads are some 200 modules; what has arrived is kept."""

@@ -37,6 +37,11 @@ class ControlPlane:
     binaries: Path
     api: Api
 
+    @property
+    def kubeconfig(self) -> Path:
+        """File of an administrator."""
+        return self.folder / "kubeconfig"
+
     @contextmanager
     def scheduler(
         self,
@@ -49,10 +54,16 @@ class ControlPlane:
 
         `changed` are fields of the extender that differ from the sample.
         """
-        config, kubeconfig = self.folder / "scheduler.json", self.folder / "kubeconfig"
-        made = scheduler_config(PAGE.read_text(), advisor, kubeconfig, advice)
+        made = scheduler_config(PAGE.read_text(), advisor, self.kubeconfig, advice)
         extenders = [{**one, **changed} for one in made["extenders"]]
-        config.write_text(json.dumps({**made, "extenders": extenders}))
+        with self.scheduler_by({**made, "extenders": extenders}, verbosity) as process:
+            yield process
+
+    @contextmanager
+    def scheduler_by(self, content: Mapping[str, Any], verbosity: int = 5) -> Iterator[Running]:
+        """kube-scheduler, with that KubeSchedulerConfiguration."""
+        config = self.folder / "scheduler.json"
+        config.write_text(json.dumps(content))
         words = (f"--config={config}", "--secure-port=0", f"--vmodule=schedule_one={verbosity}", "--v=2")
         log = self.folder / f"kube-scheduler-{verbosity}.log"
         with running([self.binaries / "kube-scheduler", *words], log) as process:
@@ -62,7 +73,7 @@ class ControlPlane:
     def controllers(self, names: Sequence[str] = CONTROLLERS) -> Iterator[Running]:
         """kube-controller-manager, with these controllers."""
         words = (
-            f"--kubeconfig={self.folder / 'kubeconfig'}",
+            f"--kubeconfig={self.kubeconfig}",
             f"--controllers={','.join(names)}",
             "--leader-elect=false",
             "--secure-port=0",
@@ -96,11 +107,18 @@ def scheduler_config(
     sampling = "percentageOfNodesToScore"
     return {
         **({sampling: advised(page, advice)[sampling]} if advice == "filter, all nodes" else {}),
+        **scheduler_of([] if advisor is None else [extender], kubeconfig),
+    }
+
+
+def scheduler_of(extenders: Sequence[Mapping[str, Any]], kubeconfig: Path) -> Mapping[str, Any]:
+    """KubeSchedulerConfiguration: these extenders, in a cluster with one scheduler."""
+    return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": REQUESTS_PER_S, "burst": REQUESTS_PER_S},
         "leaderElection": {"leaderElect": False},
-        "extenders": [] if advisor is None else [extender],
+        "extenders": list(extenders),
     }
 
 
@@ -174,7 +192,7 @@ def _apiserver(binaries: Path, folder: Path, port: int, etcd: int) -> list[str |
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
-        "--service-cluster-ip-range=10.0.0.0/24",
+        "--service-cluster-ip-range=10.96.0.0/12",  # as kubeadm has it
         "--endpoint-reconciler-type=none",  # no Service may point to loopback
         # controllers would make accounts for pods, and take the taint off new nodes
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",

@@ -133,7 +133,7 @@ def test_the_chart_is_of_the_version_of_the_wheel() -> None:
 
 def test_the_notes_name_commands_that_exist() -> None:
     notes = (CHART / "templates" / "NOTES.txt").read_text()
-    commands = re.findall(r"-- cohabit (.*)", notes)
+    commands = re.findall(r"\bcohabit ([a-z ]+?)(?: &&|\")", notes)
 
     assert commands == ["features", "model train"]
     assert [why for words in commands if (why := refusal(words.split()))] == []

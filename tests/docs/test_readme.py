@@ -55,6 +55,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
         assert process.stdout is not None
         try:
             addresses = re.findall(r"http://[\d.:]+", process.stdout.readline())
+            shell(f"until curl -sf {addresses[0]}/readyz; do read -rt 0.1 <> <(:) || true; done", folder)
             yield addresses[0], addresses[1]
         finally:
             process.terminate()

@@ -1,5 +1,7 @@
 """Health, readiness and metrics."""
 
+from collections.abc import Callable
+
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -8,8 +10,9 @@ from advisor.api.http.roles import allowed
 from advisor.placement.model_state import Serving
 
 
-def ops_routes(serving: Serving, registry: CollectorRegistry) -> APIRouter:
-    """Routes for operators."""
+def ops_routes(serving: Serving, registry: CollectorRegistry, problem: Callable[[], str] | None = None) -> APIRouter:
+    """Routes for operators; `problem` is why schedulers may get all 0, by default that of `serving`."""
+    asked = serving.problem if problem is None else problem
     router = APIRouter()
 
     @router.get("/healthz")
@@ -23,10 +26,12 @@ def ops_routes(serving: Serving, registry: CollectorRegistry) -> APIRouter:
     def readyz(response: Response) -> dict[str, str]:
         """200 when scores come from a model over a fresh snapshot; 503 with the reason when all scores are 0.
 
+        503 also as `no_table`, before the first score table: until then the scores that a scheduler gets may all be 0.
+
         Also 200 as `last_good`, while a newer file is unreadable and the loaded one is not too old, and as `by_load`,
         during the load-aware fallback.
         """
-        reason = serving.problem()
+        reason = asked()
         response.status_code = 503 if reason else 200
         if reason:
             return {"status": "neutral", "reason": reason}

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
+from starlette.testclient import TestClient
 
+from advisor.api.app import create_app
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement import exact_source
 from advisor.placement.encoded_scores import singled_out
@@ -205,6 +207,20 @@ def test_before_the_first_table_small_requests_are_scored_and_large_ones_neutral
     assert points(waiting, "db") == [0] * 6
     assert points(waiting) == exactly(process), "what was said a moment ago stands"
     assert process.counted("cohabit_score_requests_total", source="neutral", reason="no_table") == 1
+
+
+def test_before_the_first_table_it_is_not_ready(process: Process, tabling: Tabling) -> None:
+    waiting = Prioritizer(process.serving, tabling.path)
+    client = TestClient(create_app(process.serving, problem=waiting.problem))
+    cold = client.get("/readyz")
+
+    tabling.step(0.0)
+    waiting.take(waiting.newer())
+
+    assert (cold.status_code, cold.json()) == (503, {"status": "neutral", "reason": "no_table"})
+    assert client.get("/readyz").status_code == 200
+    process.now_us = NOW_US + 10**9
+    assert client.get("/readyz").json()["reason"] == "stale"
 
 
 def test_a_stale_snapshot_is_not_believed_though_the_table_is_there(prioritizer: Prioritizer, process: Process) -> None:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, time_ns
+from urllib.error import HTTPError
 
 import orjson
 import pytest
@@ -171,6 +172,22 @@ def test_serve_answers_the_extender_and_takes_up_what_is_new_while_it_runs(tmp_p
     assert code == 0
 
 
+def test_once_ready_the_first_request_has_a_preference(tmp_path: Path) -> None:
+    names = list(snapshot().nodes)
+    promote(tmp_path, "one", 1.0)
+    publish_now(tmp_path, 1)
+    with serving(tmp_path) as served:
+        until_ready(served)
+        asked = {"Pod": {"metadata": {"name": "x", "labels": {"app": "never-heard-of"}}}, "NodeNames": names}
+        first = served.post(f"{served.scheduler}/extender/prioritize", asked)
+        with urllib.request.urlopen(f"{served.main}/metrics", timeout=10) as reply:  # noqa: S310
+            counts = reply.read().decode()
+
+    assert isinstance(first, list)
+    assert any(entry["Score"] > 0 for entry in first)
+    assert 'cohabit_score_requests_total{reason="",source="table"} 1.0' in counts
+
+
 def test_a_slow_client_does_not_hold_up_a_restart(tmp_path: Path) -> None:
     with (
         serving(tmp_path) as served,
@@ -179,6 +196,15 @@ def test_a_slow_client_does_not_hold_up_a_restart(tmp_path: Path) -> None:
         slow.sendall(b"POST /extender/prioritize HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
 
         assert served.stop() == 0
+
+
+def until_ready(served: Served) -> None:
+    """The first 200 of /readyz."""
+    deadline = monotonic() + 120
+    while monotonic() < deadline:
+        with suppress(HTTPError), urllib.request.urlopen(f"{served.main}/readyz", timeout=10):  # noqa: S310
+            return
+    pytest.fail("it did not become ready")
 
 
 def until(served: Served, holds: Callable[[dict[str, object]], bool]) -> dict[str, object]:
