@@ -150,10 +150,13 @@ def per_minute(sampled: Sampled, placements: pa.Table) -> tuple[Cells, Floats]:
     counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
     rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
     first, before_us = _begun(np.where(counter, value, np.nan), ts, series)
-    without_us, placed_us = _sampled_before(sampled, order[first]), _placed_before(sampled, order[first], placements)
-    since_us = np.maximum(without_us, placed_us)
+    moved = np.append([True], (np.diff(series) != 0) | (np.diff(value) != 0))
+    alive_us = np.where(np.append([True], np.diff(series) != 0), ts, np.append([0], ts[:-1]))
+    run_us = _run_before(sampled, order[first], order[moved], alive_us[moved])
+    placed_us = _placed_before(sampled, order[first], placements)
+    since_us = np.maximum(run_us, placed_us)
     gap_us = ts[first] - since_us
-    good = (gap_us > np.where(placed_us > without_us, SKEW_US, 0)) & (gap_us <= MAX_GAP_US) & (since_us >= before_us)
+    good = (gap_us > np.where(placed_us > run_us, SKEW_US, 0)) & (gap_us <= MAX_GAP_US) & (since_us >= before_us)
     first, gap_us = first[good], gap_us[good]
     rate[first], seconds[first] = value[first] / (gap_us / 1e6), gap_us / 1e6
     starts = group_starts(joint([series, minute]))
@@ -173,21 +176,24 @@ def _begun(value: Floats, ts_us: Ints, series: Ints) -> tuple[Ints, Ints]:
     return read[begun], since_us[begun]
 
 
-def _sampled_before(sampled: Sampled, rows: Ints) -> Ints:
-    """(n,) when the container of each row was last sampled without its run, where runs have names; else long ago.
+def _run_before(sampled: Sampled, rows: Ints, changed: Ints, alive_us: Ints) -> Ints:
+    """(n,) from when on the run of each row may have used what it reads, if its container restarted; else long ago.
 
-    Counters of a cgroup begin at 0 with it, so the first value of a later run is what it has used since.
+    Counters of a cgroup begin at 0 with it, so the first value of a later run is what it has used since. A run that
+    changed between two samples was alive at the first of them, (c,) `alive_us` of the rows that changed, and what it
+    used until the second is its own: from there on, but for half of the time since it was alive for sure at least,
+    since its end lies somewhere between.
     """
     ts, group = micros(sampled.rows["ts"]), joint([sampled.container, dense(sampled.reporter)])
-    named = np.flatnonzero(np.asarray(sampled.rows["instance"].is_valid()))
+    having = np.asarray(sampled.rows["instance"].take(pa.array(changed)).is_valid())
+    named, alive_us = changed[having], alive_us[having]
     if not len(named):
         return np.full(len(rows), -MAX_GAP_US)
-    order = named[np.argsort(ts[named], kind="stable")]
-    found = newest_known(group[rows], ts[rows] - 1, group[order], ts[order])
+    found = newest_known(group[rows], ts[rows] - 1, group[named], ts[named])
     known = (found >= 0) & np.asarray(sampled.rows["instance"].take(pa.array(rows)).is_valid())
-    before = order[found]
+    before = named[found]
     known[known] = sampled.run[before[known]] != sampled.run[rows[known]]
-    return np.where(known, ts[before], -MAX_GAP_US)
+    return np.where(known, np.minimum(ts[before], (alive_us[found] + ts[rows]) // 2), -MAX_GAP_US)
 
 
 def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:

@@ -234,8 +234,9 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
 
 
 def _stands_on_s(truth: Timeline, pod: Pod) -> float:
-    """How long a pod that ended without a record may count as there: until silence has lasted, or its node goes."""
-    last = min(END_S, pod.node.end)
+    """How long a pod that ended without a record may count as there: until silence has lasted, or its node is gone."""
+    silence = 0.0 if truth.heard(pod.node.end) == pod.node.end else NODE_SILENCE_S
+    last = min(END_S, pod.node.end + silence)
     unheard = pod.end < last and truth.heard(pod.deleted) == inf
     return last - pod.end if unheard and pod.end + CONTAINER_SILENCE_S > last else 0.0
 
