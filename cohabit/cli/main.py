@@ -18,7 +18,7 @@ from cohabit.cli.operate.doctor import doctor_app
 from cohabit.cli.operate.plan import plan_app
 from cohabit.config.malloc_trim import keep_arrow_from_its_own_heap
 from cohabit.config.settings import MAX_WORKERS
-from cohabit.terminal.options import LakeOption, flowing, reports_errors, settings
+from cohabit.terminal.options import LakeOption, flowing, reports_blindness, reports_errors, settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -215,7 +215,7 @@ app.add_typer(doctor_app, name="doctor", rich_help_panel=RUN)
 
 
 @app.command(rich_help_panel=SRE)
-@reports_errors
+@reports_blindness
 def victims(
     lake: LakeOption = None,
     at: Annotated[
@@ -239,7 +239,9 @@ def victims(
     slow and neighbours do not explain it; [bold]downstream[/], its replicas on other nodes are slow too; [bold]no
     offender[/], no neighbour adds enough, or the strongest one is uncertain; [bold]not enough data[/].
 
-    It begins with how much could be looked at, and exits with 3 where that is nothing. Run it after `cohabit features`.
+    It begins with how much could be looked at, and why not the rest. Exit codes: 0, none was found among what was
+    looked at; 1, some were found; 3, nothing could be looked at, or the command failed. Run it after
+    `cohabit features`.
     It changes nothing in the cluster. docs/diagnosis.md explains the output.
     """
     from cohabit.cli.operate.victims import run_victims
