@@ -289,11 +289,17 @@ def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real broker and Spark's Kafka source.")] = False,
     leave: Annotated[bool, typer.Option("--exit", help="Exit after the report instead of serving.")] = False,
     hours: Annotated[float, typer.Option(min=1.0, max=8784, help="Hours of metrics to simulate.")] = 3.0,
+    stock: Annotated[
+        bool, typer.Option("--stock", help="Simulate what kubelets as they come send: no latency, no requests.")
+    ] = False,
 ) -> None:
-    """Run the whole pipeline on embedded defaults: metrics in, advice out."""
+    """Run the whole pipeline on embedded defaults: metrics in, advice out.
+
+    It reports how much of running container time could be looked at, and why not the rest.
+    """
     from cohabit.cli.demo import run_demo
 
-    run_demo(kafka=kafka, leave=leave, hours=hours)
+    run_demo(kafka=kafka, leave=leave, hours=hours, stock=stock)
 
 
 app.add_typer(dev_app, name="dev", rich_help_panel=TRY)
