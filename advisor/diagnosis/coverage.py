@@ -1,19 +1,76 @@
 """Coverage: how much of what runs a diagnosis could look at, and why not the rest. Kernel."""
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import floor
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from features.columnar.arrow_columns import Ints, micros
+from features.columnar.asof_join import key_codes
+from features.columnar.windows import LABEL_US, window_end
 from features.contention.node_state import is_best_effort
 from features.labels.slowdown import REASONS, WAITING
 
-UNNAMED = "not_described"
-"""Reason of containers without label rows: their app, or the platform of their node, is not known."""
-WHY = REASONS | {UNNAMED: "no placement names the app, or no record describes the node"}
+UNNAMED, UNMEASURED = "not_described", "not_measured"
+"""Reasons of windows without label rows: see WHY."""
+WHY = REASONS | {
+    UNNAMED: "no placement names the app, or no record describes the node",
+    UNMEASURED: "runs by its placement, and no exporter sends anything of it",
+}
+KEYS = ("cluster", "node", "app", "container")
+LABELS = (*KEYS, "window_end", "qos", "kind", "log_slowdown", "reason")
+"""Columns of `labels` that coverage is made of."""
+STATE = (*KEYS, "window_end", "qos")
+"""The same of `node_state`."""
+PLACED = (*KEYS, "qos")
+"""The same of `placements`."""
+LABELLED = ""
+"""In the place of a reason."""
+SUMMED = pa.schema(
+    [*((name, pa.string()) for name in KEYS), ("kind", pa.string()), ("reason", pa.string()), ("windows", pa.int64())]
+)
+"""Windows of containers, see running_windows."""
+MOSTLY = 0.9
+"""From this share on, nodes and apps that are looked at less are not named."""
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What was not looked at, for one reason.
+
+    Args:
+        reason: see WHY.
+        windows: five-minute windows of containers.
+        containers: in them.
+        apps: of these.
+    """
+
+    reason: str
+    windows: int
+    containers: int
+    apps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Five-minute windows in which latency-sensitive containers of one cluster, node or app ran.
+
+    Args:
+        windows: all of them.
+        labelled: of them, with a label.
+    """
+
+    windows: int
+    labelled: int
+
+    @property
+    def share(self) -> float:
+        """Share of running container time that has a label; 0 without any container."""
+        return self.labelled / self.windows if self.windows else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,80 +78,163 @@ class Coverage:
     """What was looked at in a stretch of time.
 
     Args:
-        windows: five-minute windows of latency-sensitive containers.
-        labelled: of them, with a label.
-        containers: latency-sensitive containers that were measured.
-        seen: of them, with a label in at least one window.
-        by_waiting: of these, with labels made of waiting alone.
-        unseen: the others, by the reason that most of their windows have.
-        unseen_apps: number of apps of the others.
+        looked: windows of all latency-sensitive containers.
+        containers: latency-sensitive containers that ran.
+        by_waiting: of them, with labels made of waiting.
+        unseen: why the rest of the windows has no label, most windows first.
+        clusters: windows by cluster.
+        nodes: windows by node.
+        apps: windows by app; those of no known app are left out.
     """
 
-    windows: int
-    labelled: int
-    containers: int
-    seen: int
-    by_waiting: int
-    unseen: Mapping[str, int]
-    unseen_apps: int
+    looked: Looked = Looked(0, 0)
+    containers: int = 0
+    by_waiting: int = 0
+    unseen: tuple[Unseen, ...] = ()
+    clusters: Mapping[str, Looked] = field(default_factory=dict)
+    nodes: Mapping[str, Looked] = field(default_factory=dict)
+    apps: Mapping[str, Looked] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
-        """Share of the time of containers that has a label; 0 without any container."""
-        return self.labelled / self.windows if self.windows else 0.0
+        """Share of running container time that has a label; 0 without any container."""
+        return self.looked.share
 
 
-def coverage(labels: pa.Table, measured: pa.Table) -> Coverage:
-    """How much of a stretch of time has labels.
+def running_windows(labels: pa.Table, measured: pa.Table, placed: pa.Table, end_us: int) -> pa.Table:
+    """Five-minute windows of latency-sensitive containers, with a label or with the reason why there is none.
 
     Args:
-        labels: rows of `labels` of the stretch; `container`, `app`, `qos`, `kind`, `log_slowdown`, `reason`.
-        measured: rows of `node_state` of the same stretch; `container`, `app`, `qos`.
+        labels: rows of `labels` of a stretch of time, columns LABELS.
+        measured: rows of `node_state` of the same stretch, columns STATE.
+        placed: containers that run at its end by their placements; KEYS, `qos`, `since_us` (not before its start).
+        end_us: end of the stretch, microseconds since 1970.
 
     Returns:
-        Best-effort containers are left out: they are never victims. A container that was measured and has no rows of
-        `labels` counts as one window.
+        Columns KEYS, `kind`, `reason` (LABELLED where there is a label), `windows` (how many). Best-effort containers
+        are left out: they are never victims. What is measured and has no row in `labels` is UNNAMED; what is placed and
+        not measured is UNMEASURED.
 
     Raises:
         Nothing.
 
-    Source: ours, docs/decisions/0063-waiting.md.
+    Source: ours, docs/decisions/0064-coverage.md.
     """
-    rows = labels.filter(pa.array(~is_best_effort(labels["qos"])))
-    known = rows["log_slowdown"].is_valid()
-    seen = set(rows.filter(known)["container"].to_pylist())
-    waiting = set(rows.filter(pc.and_(known, pc.equal(rows["kind"], WAITING)))["container"].to_pylist())
-    unseen, apps = dict[str, Counter[str]](), set[str | None]()
-    for row in rows.filter(pc.invert(known)).select(["container", "app", "reason"]).to_pylist():
-        if row["container"] not in seen:
-            unseen.setdefault(row["container"], Counter())[row["reason"] or UNNAMED] += 1
-            apps.add(row["app"])
-    others = measured.filter(pa.array(~is_best_effort(measured["qos"])))
-    found = zip(others["container"].to_pylist(), others["app"].to_pylist(), strict=True)
-    left = {container: app for container, app in found if container not in seen and container not in unseen}
-    reasons = Counter(counts.most_common(1)[0][0] for counts in unseen.values()) + Counter([UNNAMED] * len(left))
+    known = pc.is_valid(labels["log_slowdown"])
+    reason = pc.if_else(known, LABELLED, pc.fill_null(labels["reason"], UNNAMED))
+    ends = window_end(micros(measured["window_end"]), LABEL_US)
+    state = measured.set_column(measured.column_names.index("window_end"), "window_end", pa.array(ends))
+    state = state.group_by(list(STATE), use_threads=False).aggregate([])
+    keys = ["cluster", "container", "window_end"]
+    named = labels.select(keys[:2]).append_column("window_end", pa.array(micros(labels["window_end"])))
+    left = state.filter(pa.array(~np.isin(*key_codes(state, named, keys))))
+    heard = pa.concat_tables([named.select(keys[:2]), state.select(keys[:2])])
+    silent = placed.filter(pa.array(~np.isin(*key_codes(placed, heard, keys[:2]))))
+    lasted = np.maximum((end_us - silent["since_us"].to_numpy()) // LABEL_US, 1)
+    parts = [
+        _part(labels, labels["kind"], reason, np.ones(labels.num_rows, np.int64)),
+        _part(left, None, _same(UNNAMED, left.num_rows), np.ones(left.num_rows, np.int64)),
+        _part(silent, None, _same(UNMEASURED, silent.num_rows), lasted),
+    ]
+    by = [*KEYS, "kind", "reason"]
+    summed = pa.concat_tables(parts).group_by(by, use_threads=False).aggregate([("windows", "sum")])
+    return summed.rename_columns({"windows_sum": "windows"})
+
+
+def _same(reason: str, count: int) -> pa.Array:
+    return pa.array([reason] * count, pa.string())
+
+
+def _part(rows: pa.Table, kind: pa.ChunkedArray | None, reason: pa.ChunkedArray, count: Ints) -> pa.Table:
+    """Rows as they are counted, without best-effort ones."""
+    columns = {name: rows[name].cast(pa.string()) for name in KEYS}
+    columns |= {"kind": pa.nulls(rows.num_rows, pa.string()) if kind is None else kind}
+    columns |= {"reason": reason, "windows": pa.array(count, pa.int64())}
+    return pa.table(columns, SUMMED).filter(pa.array(~is_best_effort(rows["qos"])))
+
+
+def coverage(windows: pa.Table) -> Coverage:
+    """How much of a stretch of time has labels.
+
+    Args:
+        windows: from `running_windows`.
+
+    Returns:
+        The figures, over all clusters; filter the rows for those of one.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0064-coverage.md.
+    """
+    known = pc.equal(windows["reason"], LABELLED)
+    rows = windows.append_column("labelled", pc.if_else(known, windows["windows"], 0))
+    waited = rows.filter(pc.and_(known, pc.fill_null(pc.equal(rows["kind"], WAITING), fill_value=False)))
     return Coverage(
-        windows=rows.num_rows + len(left),
-        labelled=int(np.count_nonzero(known)),
-        containers=len(seen) + len(unseen) + len(left),
-        seen=len(seen),
-        by_waiting=len(waiting),
-        unseen=dict(reasons.most_common()),
-        unseen_apps=len(apps | set(left.values())),
+        looked=Looked(*(int(pc.sum(rows[name]).as_py() or 0) for name in ("windows", "labelled"))),
+        containers=_containers(rows),
+        by_waiting=_containers(waited),
+        unseen=_unseen(rows.filter(pc.invert(known))),
+        clusters=_split(rows, "cluster"),
+        nodes=_split(rows, "node"),
+        apps=_split(rows, "app"),
     )
+
+
+def _containers(rows: pa.Table) -> int:
+    return int(rows.group_by(["cluster", "container"], use_threads=False).aggregate([]).num_rows)
+
+
+def _unseen(rows: pa.Table) -> tuple[Unseen, ...]:
+    sums = [("windows", "sum"), ("container", "count_distinct"), ("app", "count_distinct")]
+    found = rows.group_by("reason", use_threads=False).aggregate(sums)
+    ordered = found.sort_by([("windows_sum", "descending"), ("reason", "ascending")])
+    names = ("reason", "windows_sum", "container_count_distinct", "app_count_distinct")
+    return tuple(Unseen(*(row[name] for name in names)) for row in ordered.to_pylist())
+
+
+def _split(rows: pa.Table, name: str) -> dict[str, Looked]:
+    sums = [("windows", "sum"), ("labelled", "sum")]
+    found = rows.filter(rows[name].is_valid()).group_by(name, use_threads=False).aggregate(sums).sort_by(name)
+    return {row[name]: Looked(row["windows_sum"], row["labelled_sum"]) for row in found.to_pylist()}
+
+
+def whole_percent(share: float) -> str:
+    """A share in percent, rounded down, so that all is said of all alone."""
+    return f"{floor(100 * share + 1e-9)}%"
+
+
+def sentence(of: Coverage | None) -> str:
+    """How much was looked at, in one sentence."""
+    if of is None:
+        return "how much was looked at is not known: run `cohabit victims --publish` of this version"
+    if not of.containers:
+        return "nothing was looked at: no latency-sensitive container was measured"
+    return f"looked at {whole_percent(of.share)} of the time of {of.containers:,} latency-sensitive containers that ran"
 
 
 def sentences(of: Coverage) -> list[str]:
     """What was looked at, and what was not and why, for people; the share comes first."""
-    if not of.containers:
-        return ["nothing was looked at: no latency-sensitive container was measured"]
-    found = [f"looked at {of.share:.0%} of the time of {of.containers:,} latency-sensitive containers"]
+    found = [sentence(of)]
     if of.unseen:
-        number = sum(of.unseen.values())
-        found.append(f"{number:,} containers of {of.unseen_apps:,} apps were not seen:")
-        found += [f"  {count:,} {WHY[reason]}" for reason, count in of.unseen.items()]
+        found.append("why not the rest:")
+    for one in of.unseen:
+        apps = f" of {one.apps:,} apps" if one.apps else ""
+        part = f"{one.windows / of.looked.windows:.0%}"
+        found.append(f"  {part:>4}  {one.containers:,} containers{apps}: {WHY.get(one.reason, one.reason)}")
+    if of.share < MOSTLY:
+        parts = {"clusters": of.clusters, "nodes": of.nodes, "apps": of.apps}
+        found += [f"{name} looked at least: {text}" for name, part in parts.items() if (text := _least(part))]
     if of.by_waiting:
         found.append(
             f"{of.by_waiting:,} are judged by waiting alone: harm through cache and memory bandwidth is not seen"
         )
     return found
+
+
+def _least(parts: Mapping[str, Looked]) -> str:
+    """Those of which least was looked at; empty for a single one."""
+    low = sorted((part.share, name) for name, part in parts.items() if part.share < MOSTLY)
+    if len(parts) < 2:
+        return ""
+    return ", ".join(f"{name} {whole_percent(share)}" for share, name in low[:MOST_NAMED])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from advisor.diagnosis.coverage import Coverage
 from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 from advisor.errors import AdvisorError, NotFound, UnreadableDiagnoses
 from ingest.schema.atomic_file import replace_atomically
@@ -32,6 +33,8 @@ class DiagnosisReport:
     at_us: int
     created_us: int
     diagnoses: tuple[Diagnosis, ...]
+    coverage: Coverage | None = None
+    """How much was looked at; None where an older Cohabit wrote the report."""
     ended: int = 0
     """How many more diagnoses were left out, of containers that have ended since."""
 
@@ -89,6 +92,7 @@ class ReportFile(msgspec.Struct, frozen=True):
     at_us: int
     created_us: int
     diagnoses: tuple[DiagnosisFile, ...]
+    coverage: Coverage | None = None
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -136,7 +140,7 @@ def _decoded(path: Path, content: bytes) -> DiagnosisReport:
         of = msgspec.json.decode(content, type=ReportFile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableDiagnoses(path, str(error)) from error
-    return DiagnosisReport(of.cluster, of.at_us, of.created_us, tuple(map(_diagnosis, of.diagnoses)))
+    return DiagnosisReport(of.cluster, of.at_us, of.created_us, tuple(map(_diagnosis, of.diagnoses)), of.coverage)
 
 
 def _plain(report: DiagnosisReport) -> dict[str, object]:
@@ -146,6 +150,7 @@ def _plain(report: DiagnosisReport) -> dict[str, object]:
         "at_us": report.at_us,
         "created_us": report.created_us,
         "diagnoses": report.diagnoses,
+        "coverage": report.coverage,
     }
 
 
@@ -187,5 +192,6 @@ def _number(value: float | None) -> float:
 def no_victim(container: str) -> NotFound:
     """A container that is not among the victims."""
     return NotFound(
-        f"container {container[:253]!r} is not a victim in the newest diagnoses: GET /v1/victims lists all victims"
+        f"container {container[:253]!r} is not among the victims of the newest diagnoses: GET /v1/victims has "
+        "them, and how much was looked at"
     )

@@ -11,9 +11,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from advisor.cluster.pending_pod import PendingPod
 from advisor.cluster.snapshot import Snapshot, current_version, directory_name, load_current
+from advisor.diagnosis.coverage import Coverage
 from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.report_reader import NewestReport
-from advisor.errors import AdvisorError, Contained
+from advisor.errors import AdvisorError, Contained, NothingDiagnosed, UnreadableDiagnoses
 from advisor.placement.decision_log import Explorer
 from advisor.placement.feature_log import ServedLog
 from advisor.scoring.loaded_model import Model, believed, open_model
@@ -130,6 +131,7 @@ class Serving:
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use, in seconds.", registry=self.metrics)
         age.set_function(self.age_s)
         self._report_drift()
+        self._report_coverage()
 
     def reload(self) -> None:
         """Load a newer bundle and a newer snapshot independently; an unreadable one leaves the loaded one in place."""
@@ -174,6 +176,33 @@ class Serving:
         found = believed(opened, self._drift)
         if self._model.name != found.name:
             self._model = found
+
+    def _report_coverage(self) -> None:
+        """Gauges of how much the newest diagnoses looked at."""
+        share = Gauge(
+            "cohabit_label_coverage_ratio",
+            "Share of running container time with a label in the newest published diagnoses; 0 without any.",
+            registry=self.metrics,
+        )
+        share.set_function(lambda: found.share if (found := self.coverage()) else 0.0)
+        ended = Gauge(
+            "cohabit_diagnosed_timestamp_seconds",
+            "End of the newest window in the published diagnoses; 0 for never.",
+            registry=self.metrics,
+        )
+        ended.set_function(lambda: report.at_us / 1e6 if (report := self._published()) else 0.0)
+
+    def _published(self) -> DiagnosisReport | None:
+        """The newest diagnoses; None where there are none, or they cannot be read."""
+        try:
+            return self.diagnoses.report()
+        except (NothingDiagnosed, UnreadableDiagnoses):
+            return None
+
+    def coverage(self) -> Coverage | None:
+        """How much the newest diagnoses looked at; None where that is not known."""
+        report = self._published()
+        return report.coverage if report is not None else None
 
     def _report_drift(self) -> None:
         """Gauges of what the last check found."""

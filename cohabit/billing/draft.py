@@ -22,6 +22,7 @@ from advisor.billing.lines import schema as line_table
 from advisor.billing.lines.parquet import write_lines
 from advisor.billing.pricing.price_book import HOUR_US, PriceBook, book_at
 from cohabit.billing.inputs import write_inputs
+from cohabit.billing.interference_seen import seen_by_team
 from cohabit.billing.slowed_days import day_of, unjudged
 from cohabit.config.errors import CohabitError
 from features.columnar.arrow_columns import micros
@@ -83,7 +84,8 @@ def draft_of(
     if len(used) > 1:
         several = f"price books of several currencies cover it ({', '.join(used)}): `cohabit bill books`"
         raise not_ready(period, [several])
-    return Draft(FORMAT, cluster, period, used[0], tuple(found))
+    seen = seen_by_team(lake, cluster, period, [book for book in books if book.version in {one.book for one in found}])
+    return Draft(FORMAT, cluster, period, used[0], tuple(found), seen)
 
 
 def batches_of(

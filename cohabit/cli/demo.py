@@ -68,11 +68,11 @@ class Demo:
         self.seconds[name] = round(perf_counter() - began, 2)
 
 
-def run_demo(*, kafka: bool, leave: bool, hours: float) -> None:
+def run_demo(*, kafka: bool, leave: bool, hours: float, stock: bool = False) -> None:
     """See `cohabit demo`."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cohabit-demo-")))
-        demo = Demo(folder, Plan(hours=hours, antagonists=1))
+        demo = Demo(folder, Plan(hours=hours, antagonists=1, stock=stock))
         with demo.stage("simulate"):
             _simulate(demo)
         if kafka:
@@ -217,9 +217,12 @@ def _refresh(demo: Demo) -> None:
 
 def _victims(demo: Demo) -> None:
     """Containers that a neighbour slows down at the end, and the neighbour that the diagnosis names most often."""
-    from cohabit.diagnosis.diagnose import diagnosed, newest_window
+    from cohabit.cli.operate.victims import show_coverage
+    from cohabit.diagnosis.diagnose import coverage_until, diagnosed, newest_window
 
-    found = diagnosed(demo.lake(), newest_window(demo.lake()))
+    until = newest_window(demo.lake())
+    found = diagnosed(demo.lake(), until)
+    show_coverage(coverage_until(demo.lake(), until), until)
     slowed = [victim_row(one) for one in found if one.verdict == "antagonist"]
     show_table("victims with a known antagonist", VICTIM_COLUMNS, slowed[:CANDIDATES])
     console.print(f"noisy neighbour: {noisiest(found) or 'none'}", style="bold")

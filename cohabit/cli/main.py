@@ -18,7 +18,7 @@ from cohabit.cli.operate.doctor import doctor_app
 from cohabit.cli.operate.plan import plan_app
 from cohabit.config.malloc_trim import keep_arrow_from_its_own_heap
 from cohabit.config.settings import MAX_WORKERS
-from cohabit.terminal.options import LakeOption, flowing, reports_errors, settings
+from cohabit.terminal.options import LakeOption, flowing, reports_blindness, reports_errors, settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -215,7 +215,7 @@ app.add_typer(doctor_app, name="doctor", rich_help_panel=RUN)
 
 
 @app.command(rich_help_panel=SRE)
-@reports_errors
+@reports_blindness
 def victims(
     lake: LakeOption = None,
     at: Annotated[
@@ -239,7 +239,9 @@ def victims(
     slow and neighbours do not explain it; [bold]downstream[/], its replicas on other nodes are slow too; [bold]no
     offender[/], no neighbour adds enough, or the strongest one is uncertain; [bold]not enough data[/].
 
-    It begins with how much could be looked at, and exits with 3 where that is nothing. Run it after `cohabit features`.
+    It begins with how much could be looked at, and why not the rest. Exit codes: 0, none was found among what was
+    looked at; 1, some were found; 3, nothing could be looked at, or the command failed. Run it after
+    `cohabit features`.
     It changes nothing in the cluster. docs/diagnosis.md explains the output.
     """
     from cohabit.cli.operate.victims import run_victims
@@ -287,11 +289,17 @@ def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real broker and Spark's Kafka source.")] = False,
     leave: Annotated[bool, typer.Option("--exit", help="Exit after the report instead of serving.")] = False,
     hours: Annotated[float, typer.Option(min=1.0, max=8784, help="Hours of metrics to simulate.")] = 3.0,
+    stock: Annotated[
+        bool, typer.Option("--stock", help="Simulate what kubelets as they come send: no latency, no requests.")
+    ] = False,
 ) -> None:
-    """Run the whole pipeline on embedded defaults: metrics in, advice out."""
+    """Run the whole pipeline on embedded defaults: metrics in, advice out.
+
+    It reports how much of running container time could be looked at, and why not the rest.
+    """
     from cohabit.cli.demo import run_demo
 
-    run_demo(kafka=kafka, leave=leave, hours=hours)
+    run_demo(kafka=kafka, leave=leave, hours=hours, stock=stock)
 
 
 app.add_typer(dev_app, name="dev", rich_help_panel=TRY)

@@ -8,21 +8,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.diagnosis.analyse import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
-from advisor.diagnosis.coverage import Coverage, coverage
+from advisor.diagnosis.coverage import LABELS, PLACED, STATE, Coverage, coverage, running_windows
 from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.diagnosis.slowdown_outliers import LOOKED
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from cohabit.config.errors import CohabitError, NothingMeasured
 from features.columnar.arrow_columns import floats
 from features.columnar.windows import LABEL_US
-from features.contention.node_state import is_best_effort
+from features.contention.node_state import is_best_effort, is_delete, standing
 from features.jobs.lake_facts import facts_between
 from features.labels.slowdown import NO_SIGNAL
-from ingest.lake.row_filter import EPOCH
+from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
 
 USUAL = timedelta(microseconds=USUAL_US)
 WINDOW = timedelta(microseconds=LABEL_US)
+TICK = timedelta(microseconds=1)
 LEAST = timedelta(hours=2)
 LOOKED_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=31))
 """Labels are hours old at most where `cohabit features` runs."""
@@ -87,13 +88,36 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
     return worst_first(found)
 
 
-def looked_at(lake: Lake, until: datetime) -> tuple[Coverage, frozenset[str]]:
-    """How much the windows of a diagnosis cover, and the containers that were measured in them."""
-    end, start = until + timedelta(microseconds=1), max(EPOCH, until - LOOKED * WINDOW)
-    measured = lake.rows("node_state", start, end, ["container", "app", "qos"])
-    labels = lake.rows("labels", start, end, ["container", "app", "qos", "kind", "log_slowdown", "reason"])
+def looked_at(lake: Lake, until: datetime, span: timedelta = LOOKED * WINDOW) -> tuple[pa.Table, frozenset[str]]:
+    """What ran in the windows of a diagnosis, and the containers that were measured in them.
+
+    Args:
+        lake: with features.
+        until: when the last of the windows ended.
+        span: how long before then is looked at.
+
+    Returns:
+        Rows of advisor.diagnosis.coverage.running_windows, and names of containers of any class.
+    """
+    end, start = until + TICK, max(EPOCH, until - span)
+    measured = lake.rows("node_state", start + TICK, end, STATE)
+    labels = lake.rows("labels", start + TICK, end, LABELS)
     containers = frozenset(pc.unique(measured["container"]).to_pylist())
-    return coverage(labels, measured), containers
+    return running_windows(labels, measured, _placed(lake, start, end), microseconds(until)), containers
+
+
+def coverage_until(lake: Lake, until: datetime, span: timedelta = LOOKED * WINDOW) -> Coverage:
+    """How much of what ran in a stretch of time could be looked at, see `looked_at`."""
+    return coverage(looked_at(lake, until, span)[0])
+
+
+def _placed(lake: Lake, start: datetime, end: datetime) -> pa.Table:
+    """Containers that run at a time by their placements, and since when, not before a start."""
+    events = facts_between(lake, end, end, ahead=False).placements
+    rows, since, until = standing(events, ["cluster", "container"])
+    runs = (until > microseconds(end)) & ~is_delete(rows)
+    began = np.maximum(since[runs], microseconds(start))
+    return rows.select(PLACED).filter(pa.array(runs)).append_column("since_us", pa.array(began))
 
 
 def nodes_in_doubt(labels: pa.Table) -> list[str]:

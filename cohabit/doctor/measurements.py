@@ -1,4 +1,4 @@
-"""Measurement checks: what exporters lack, and which of them report another node than placements say. An edge."""
+"""Measurement checks: what has labels, what exporters lack, and which of them report another node. An edge."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -7,7 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cohabit.doctor.finding import Finding, ok, warning
+from advisor.diagnosis.coverage import MOSTLY, coverage, sentences
+from cohabit.config.errors import NothingMeasured
+from cohabit.diagnosis.diagnose import looked_at, newest_window
+from cohabit.doctor.finding import Finding, ok, problem, warning
 from features.columnar.asof_join import key_codes
 from features.contention.container_resolution import OWN, moved_in
 from features.contention.node_state import Facts
@@ -15,6 +18,8 @@ from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
 from ingest.schema.tables import WHOLE_NODE
 
+ALL_ZERO = "pressure_all_zero"
+MAX_NAMED = 3
 LOOKED_AT = timedelta(minutes=15)
 """The newest samples, of so long, are looked at."""
 NO_CPU = {
@@ -37,6 +42,29 @@ def examine(lake: Lake) -> Iterator[Finding]:
     rows = lake.rows("samples", end - LOOKED_AT, end, [*OWN, "exporter", "metric", "value", "ts"])
     yield from _without_cpu(rows)
     yield _moved(rows, Facts(lake.read("nodes", end=end), lake.read("placements", end=end)))
+
+
+def labels(lake: Lake) -> Iterator[Finding]:
+    """How much of running container time has a label, why not the rest, and which kernels count no pressure."""
+    try:
+        until = newest_window(lake)
+    except NothingMeasured as error:
+        yield problem("labels", f"nothing can be looked at: {error}")
+        return
+    ran, _ = looked_at(lake, until)
+    covered = coverage(ran)
+    said = f"up to {until:%Y-%m-%d %H:%M} UTC, {'; '.join(map(str.strip, sentences(covered)))}"
+    kind = problem if not covered.looked.labelled else ok if covered.share >= MOSTLY else warning
+    yield kind("labels", said)
+    silent = ran.filter(pc.equal(ran["reason"], ALL_ZERO))
+    if silent.num_rows:
+        nodes = sorted(pc.unique(silent["node"]).to_pylist())
+        more = f" and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else ""
+        yield problem(
+            "pressure",
+            f"PSI was 0 for an hour on {', '.join(nodes[:MAX_NAMED])}{more}, although over 30 % of CPU was used: boot "
+            "with psi=1 on the kernel's command line (its kernel may be built without CONFIG_PSI, or use cgroup v1)",
+        )
 
 
 def _without_cpu(rows: pa.Table) -> Iterator[Finding]:

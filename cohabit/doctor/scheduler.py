@@ -4,7 +4,7 @@ import http.client
 import json
 import ssl
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from math import inf
@@ -245,7 +245,7 @@ def _readiness(people: Caller) -> Finding:
             "readiness", f"{people.url}/readyz does not say ({error!r}): name that listener with --people-url"
         )
     if status == "ready":
-        return ok("readiness", "answers come from a model over a fresh snapshot")
+        return ok("readiness", f"answers come from a model over a fresh snapshot; {_looked_at(said)}")
     remedy = REMEDIES.get(reason, "see the advisor's log")
     if status == "by_load":
         return warning(
@@ -254,6 +254,14 @@ def _readiness(people: Caller) -> Finding:
     if status == "last_good":
         return warning("readiness", f"something newer was refused ({reason}), the last good one answers: {remedy}")
     return problem("readiness", f"all answers are neutral ({reason}): {remedy}")
+
+
+def _looked_at(said: Mapping[str, str]) -> str:
+    """How much of the cluster has labels, as /readyz has it."""
+    share = str(said.get("looked_at", "unknown"))
+    if share == "unknown":
+        return "how much of running container time has labels is unknown: run `cohabit victims --publish`"
+    return f"labels cover {share} of running container time: `cohabit doctor labels` says why not the rest"
 
 
 def _answers(people: Caller) -> Counter[tuple[str, str]] | None:

@@ -7,7 +7,11 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from advisor.cluster.snapshot import Snapshot, load_current
+from advisor.diagnosis.coverage import Coverage, coverage
 from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.errors import AdvisorError
@@ -26,7 +30,7 @@ from advisor.scoring.loaded_model import open_model
 from advisor.scoring.scorer import ModelScorer
 from advisor.scoring.served_margins import served_margins
 from cohabit.config.errors import CohabitError
-from cohabit.diagnosis.diagnose import diagnosed, newest_window
+from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window
 from cohabit.plans.plan_inputs import Inputs, digest_of, keep, kept
 from features.contention.node_state import Facts
 from features.jobs.lake_facts import facts_between
@@ -68,15 +72,21 @@ class Looked:
     Args:
         until: when they ended.
         diagnoses: worst first.
+        ran: what could be looked at, see advisor.diagnosis.coverage.running_windows.
     """
 
     until: datetime
     diagnoses: tuple[Diagnosis, ...]
+    ran: pa.Table
 
     def report(self, cluster: str, now_us: int) -> DiagnosisReport:
         """The same as a report for servers, of one cluster."""
         here = tuple(one for one in self.diagnoses if one.cluster == cluster)
-        return DiagnosisReport(cluster, round(self.until.timestamp() * 1e6), now_us, here)
+        return DiagnosisReport(cluster, round(self.until.timestamp() * 1e6), now_us, here, self.coverage(cluster))
+
+    def coverage(self, cluster: str) -> Coverage:
+        """How much could be looked at in one cluster."""
+        return coverage(self.ran.filter(pc.equal(self.ran["cluster"], cluster)))
 
 
 def look(lake: Lake) -> Looked:
@@ -86,7 +96,7 @@ def look(lake: Lake) -> Looked:
         NothingMeasured: there are none.
     """
     until = newest_window(lake)
-    return Looked(until, tuple(diagnosed(lake, until)))
+    return Looked(until, tuple(diagnosed(lake, until)), looked_at(lake, until)[0])
 
 
 def propose(of: Sources, desk: Desk, actor: Actor, looked: Looked | None = None) -> Draft:

@@ -56,6 +56,7 @@ class Drafting:
             AdvisorError, CohabitError, IngestError, ModelsError: there is nothing to look at, or changes are frozen.
         """
         looked = look(self.sources.lake)
+        log.info("coverage of labels", looked_at=round(looked.coverage(self.desk.cluster).share, 2))
         write_report(self.sources.snapshots, looked.report(self.desk.cluster, self.desk.now_us()))
         actor = Actor("cohabit refresh", "", self.request_id())
         conclude(self.sources.lake, self.desk, actor)

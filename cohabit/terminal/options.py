@@ -25,7 +25,8 @@ FOLDS_DIFFER = (
     "to 4 origins, whose models learn from more: on the same lake the two differ"
 )
 LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]
-
+FOUND, BLIND = 1, 3
+"""Exit codes of commands that look for victims: some were found, nothing could be looked at."""
 
 OUT_OF_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """What a full or read-only disk says, without the name of a file where it comes from Arrow."""
@@ -33,7 +34,15 @@ OUT_OF_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Turn the errors that our packages raise into one red line and exit code 1; its help fits terminals."""
+    return _reports(command, 1)
 
+
+def reports_blindness(command: Callable[P, R]) -> Callable[P, R]:
+    """The same with exit code BLIND, for commands that look for victims: what fails has not looked."""
+    return _reports(command, BLIND)
+
+
+def _reports(command: Callable[P, R], code: int) -> Callable[P, R]:
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         from advisor.errors import AdvisorError
@@ -47,13 +56,13 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except (IngestError, FeaturesError, ModelsError, AdvisorError, CohabitError) as error:
             show_error(error)
-            raise typer.Exit(1) from error
+            raise typer.Exit(code) from error
         except OSError as error:
             if error.filename is None and error.errno not in OUT_OF_ROOM:
                 raise
             where = error.filename or "a file"
             show_error(CohabitError(f"{where}: {error.strerror}; check the path, its permissions and free disk space"))
-            raise typer.Exit(1) from error
+            raise typer.Exit(code) from error
 
     run.__doc__ = flowing(command.__doc__ or "")
     return run

@@ -182,7 +182,7 @@ def _work(line: Line, every_s: float, stop: Event, watched: Watched) -> None:
                 return
             code, seconds, told = line.run(*words)
             console.print(f"  {datetime.now(UTC):%H:%M:%S} cohabit {' '.join(words[:2])}: {code}, {seconds:.1f} s")
-            if code and words[-1] not in {"drift", "recalibrate"}:
+            if code and words[-1] not in {"drift", "recalibrate"} and (code, words[-1]) != (1, "create"):
                 watched.errors.append(f"cohabit {' '.join(words[:2])} ended with {code}: {told.strip()[-300:]}")
         stop.wait(max(0.0, every_s - (monotonic() - began)))
 

@@ -29,15 +29,19 @@ def ops_routes(serving: Serving, registry: CollectorRegistry, problem: Callable[
         503 also as `no_table`, before the first score table: until then the scores that a scheduler gets may all be 0.
 
         Also 200 as `last_good`, while a newer file is unreadable and the loaded one is not too old, and as `by_load`,
-        during the load-aware fallback.
+        during the load-aware fallback. `looked_at` is the share of running container time that the newest diagnoses
+        have labels for, as 0.61, or `unknown`; it never makes the advisor unready.
         """
         reason = asked()
         response.status_code = 503 if reason else 200
+        found = serving.coverage()
+        looked = {"looked_at": "unknown" if found is None else f"{found.share:.2f}"}
         if reason:
-            return {"status": "neutral", "reason": reason}
+            return {"status": "neutral", "reason": reason} | looked
         if kept := next(iter(serving.refused), ""):
-            return {"status": "last_good", "reason": kept}
-        return {"status": "by_load", "reason": "fallen_back"} if serving.by_load else {"status": "ready", "reason": ""}
+            return {"status": "last_good", "reason": kept} | looked
+        by_load = {"status": "by_load", "reason": "fallen_back"}
+        return (by_load if serving.by_load else {"status": "ready", "reason": ""}) | looked
 
     @router.get("/metrics", response_class=PlainTextResponse)
     @allowed("anyone")

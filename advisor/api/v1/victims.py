@@ -1,7 +1,7 @@
 """Victims: slowed containers, their antagonists and the confidence, as JSON."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query
 from advisor.api.http.base_schema import Body
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
+from advisor.diagnosis.coverage import Coverage, Looked
 from advisor.diagnosis.report_file import DiagnosisReport, no_victim
 from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 from advisor.remediation.action import Remedy
@@ -65,6 +66,43 @@ class VictimReply(Body):
     """Neighbours by added slowdown, most first, for every diagnosis."""
 
 
+class UnseenReply(Body):
+    """Windows without a label, for one reason."""
+
+    reason: str
+    """Reason, as in `labels.reason`."""
+    share: float
+    """Share of running container time."""
+    containers: int
+    """Number of containers."""
+
+
+class LookedReply(Body):
+    """Share of running container time with a label, of a node or app."""
+
+    name: str
+    """Node or app."""
+    share: float
+    """Share of running container time."""
+
+
+class CoverageReply(Body):
+    """How much of running container time has a label, latency-sensitive containers alone."""
+
+    share: float
+    """Share of running container time."""
+    containers: int
+    """Number of containers that ran."""
+    by_waiting: int
+    """Number of containers with labels made of waiting: harm through cache and memory bandwidth is not seen."""
+    unseen: list[UnseenReply]
+    """Why the rest has no label, most first."""
+    nodes: list[LookedReply]
+    """By node, the least first."""
+    apps: list[LookedReply]
+    """By app, the least first."""
+
+
 class VictimsReply(Body):
     """All slowed containers, slowest first."""
 
@@ -78,6 +116,8 @@ class VictimsReply(Body):
     """Number of victims of the diagnoses that have ended since, which are left out."""
     matching: int
     """Number of matches; the reply has at most `limit` of them."""
+    coverage: CoverageReply | None
+    """How much was looked at; null where unknown."""
     victims: list[VictimReply]
     """Victims, slowest first."""
 
@@ -212,6 +252,7 @@ def victim_routes(newest: Callable[[], DiagnosisReport], snapshots: Path, now_us
             age_s=age_s,
             ended=report.ended,
             matching=len(found),
+            coverage=None if report.coverage is None else _coverage(report.coverage),
             victims=[_victim(one) for one in found[:limit]],
         )
 
@@ -234,6 +275,26 @@ def victim_routes(newest: Callable[[], DiagnosisReport], snapshots: Path, now_us
         return LadderReply(victim=container, rest=found.rest, remedies=[_remedy(one) for one in found.remedies])
 
     return router
+
+
+def _coverage(of: Coverage) -> CoverageReply:
+    unseen = [
+        UnseenReply(reason=one.reason, share=one.windows / of.looked.windows, containers=one.containers)
+        for one in of.unseen
+    ]
+    return CoverageReply(
+        share=of.share,
+        containers=of.containers,
+        by_waiting=of.by_waiting,
+        unseen=unseen,
+        nodes=_least_first(of.nodes),
+        apps=_least_first(of.apps),
+    )
+
+
+def _least_first(parts: Mapping[str, Looked]) -> list[LookedReply]:
+    found = [LookedReply(name=name, share=part.share) for name, part in parts.items()]
+    return sorted(found, key=lambda one: (one.share, one.name))[:MOST]
 
 
 def _remedy(one: Remedy) -> RemedyReply:

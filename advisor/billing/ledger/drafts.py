@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor
 
 import msgspec
 
@@ -62,6 +63,21 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """In how much of an account's container time interference could be seen.
+
+    Args:
+        account: whose latency-sensitive containers.
+        windows: five-minute windows in which they ran.
+        labelled: of them, with a label.
+    """
+
+    account: str
+    windows: int
+    labelled: int
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A month as it would be closed.
 
@@ -71,6 +87,7 @@ class Draft:
         period: month, as in 2026-11.
         currency: ISO 4217, of all its amounts.
         batches: files, by pool and time.
+        seen: for what interference could be seen, by account; None where nothing is given back for it, or unknown.
     """
 
     format: int
@@ -78,6 +95,7 @@ class Draft:
     period: str
     currency: str
     batches: tuple[Batch, ...]
+    seen: tuple[Seen, ...] | None = None
 
     @property
     def postings(self) -> tuple[Posting, ...]:
@@ -120,7 +138,10 @@ def _unkept(draft: Draft) -> list[str]:
 
 def draft_json(draft: Draft) -> bytes:
     """The draft as it is kept: the same bytes for the same draft."""
-    return msgspec.json.encode(draft, order="deterministic")
+    fields = msgspec.to_builtins(draft, order="deterministic")
+    if draft.seen is None:  # drafts of before it keep their name
+        del fields["seen"]
+    return msgspec.json.encode(fields)
 
 
 def draft_from(content: bytes) -> Draft:
@@ -136,6 +157,17 @@ def draft_from(content: bytes) -> Draft:
     if found.format != FORMAT:
         raise _unreadable_draft("draft", f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     return found
+
+
+def seen_sentence(seen: Sequence[Seen]) -> str:
+    """For which share of container time interference could be seen."""
+    ran, labelled = (sum(getattr(one, name) for one in seen) for name in ("windows", "labelled"))
+    if not ran:
+        return "no latency-sensitive container ran, so nothing could be given back for interference"
+    return (
+        f"interference could be seen in {floor(100 * labelled / ran + 1e-9)}% of the time of latency-sensitive "
+        "containers: nothing could be given back for the rest"
+    )
 
 
 def digest_of(draft: Draft) -> str:

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 from starlette.types import Scope
 
 from advisor.billing.lines.money import MICROS, exponent_of, in_coins, written
+from advisor.diagnosis import coverage
 from advisor.ui.site.assets import Asset, address_in
 from advisor.ui.site.auth_middleware import Problem, Visit
 from advisor.ui.site.glossary import term
@@ -141,6 +142,8 @@ class Pages:
             "meaning": lambda verdict: MEANINGS.get(verdict, ""),
             "decided": lambda decision: DECIDED.get(decision, ""),
             "sentence": sentence,
+            "looked_at": coverage.sentence,
+            "unseen": lambda reason: coverage.WHY.get(reason, reason),
         }
         self._made = made
 

@@ -17,6 +17,7 @@
   let grid = { columns: 1, size: 10, gap: 1 };
 
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const MOSTLY = 90; // percent looked at, from which a node without victims is shown as calm
   const slug = (verdict) => verdict.replaceAll(" ", "-");
 
   function palette() {
@@ -29,7 +30,7 @@
   const stepOf = (percent) => Math.min(STEPS - 1, Math.floor((Math.max(percent, 0) * STEPS) / 100));
 
   function fill(node, colours) {
-    if (colour.value === "verdict") return colours.verdicts[data.verdict[node]] ?? colours.calm;
+    if (colour.value === "verdict") return colours.verdicts[data.verdict[node]] ?? (data.looked[node] >= MOSTLY ? colours.calm : colours.unknown);
     const percent = values()[node];
     return percent === null ? colours.unknown : colours.heat[stepOf(percent)];
   }
@@ -87,7 +88,9 @@
     parts.push(`${data.residents[node]} containers`);
     const by = data.labels[data.by[node]];
     parts.push(by ? `${by} ${data.most[node]}%` : "use unknown");
-    parts.push(verdict ? `${data.victims[node]} victims, worst: ${verdict}` : "no victims");
+    const looked = data.looked[node];
+    const calm = looked ? `no victims in the ${looked}% of running container time that was looked at` : "victims unknown: not measured";
+    parts.push(verdict ? `${data.victims[node]} victims, worst: ${verdict}` : calm);
     return parts.join(" · ");
   }
 
@@ -129,7 +132,7 @@
       colours.heat.forEach((of) => legend.append(swatch(of, "")));
       legend.append("100%", swatch(colours.unknown, "not known"));
     } else {
-      legend.append(swatch(colours.calm, "no victims"));
+      legend.append(swatch(colours.calm, `no victims, at least ${MOSTLY}% looked at`), swatch(colours.unknown, "less looked at"));
     }
     const there = new Set(data.verdict);
     data.verdicts.forEach((verdict, i) => there.has(i) && legend.append(swatch(colours.verdicts[i], verdict)));

@@ -15,6 +15,7 @@ from sqlalchemy import Engine
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.breakdown_reader import Drilling
+from advisor.billing.ledger.drafts import seen_sentence
 from advisor.billing.ledger.months import bounds
 from advisor.billing.ledger.periods import wrong_state
 from advisor.billing.ledger.spreadsheet_safe import as_text
@@ -75,7 +76,12 @@ def write_statement(engine: Engine, cluster: str, period: str, team: str, *, fol
             pq.write_table(lines, file.buffer, compression="zstd")
         else:
             paid = ledger_store.paid(engine, cluster, period)[team]
-            file.write(_printed(lines, posted, paid, _facts(engine, posted) | {"team": team, "cluster": cluster}))
+            facts = _facts(engine, posted) | {
+                "team": team,
+                "cluster": cluster,
+                "seen": _seen(engine, cluster, period, team),
+            }
+            file.write(_printed(lines, posted, paid, facts))
     return int(lines.num_rows)
 
 
@@ -142,6 +148,15 @@ def _facts(engine: Engine, posted: list[Posted]) -> dict[str, object]:
     used = {one.batch.book for one in posted}
     books = [one.book for one in book_store.kept_books(engine) if one.book.version in used]
     return {"period": posted[0].period, "books": books}
+
+
+def _seen(engine: Engine, cluster: str, period: str, team: str) -> str:
+    """For which share of an account's time interference could be seen; empty where nothing is given back for it."""
+    with reading(engine) as connection:
+        draft = ledger_store.period_of(connection, cluster, period).draft
+    if draft is None or draft.seen is None:
+        return ""
+    return seen_sentence([one for one in draft.seen if one.account == team])
 
 
 def _sums(lines: pa.Table, by: list[str]) -> list[tuple[Cell, ...]]:

@@ -8,7 +8,7 @@ from typing import cast
 
 from rich.table import Table
 
-from advisor.billing.ledger.drafts import Draft, digest_of
+from advisor.billing.ledger.drafts import Draft, digest_of, seen_sentence
 from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.postings import Payables, payables
 from advisor.billing.ledger.price_book_records import Kept, in_force, summary
@@ -70,6 +70,8 @@ def show_draft(draft: Draft) -> None:
     columns = ("account", *(kind.replace("_", " ") for kind in kinds), "pays")
     show_amounts(f"{draft.period}, draft {digest_of(draft)[:12]}, {draft.currency}", columns, rows)
     _show_sums(draft, sum(sums.values()))
+    if draft.seen is not None:
+        console.print(seen_sentence(draft.seen), soft_wrap=True)
 
 
 def _show_sums(draft: Draft, billed: int) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from advisor.cluster.snapshot import Snapshot
     from cohabit.config.settings import Settings
     from cohabit.lifecycle.promotion import Hand
+    from ingest.lake.tables import Lake
     from models.drift.drift_status import DriftStatus
     from models.registry.gate_result import Verdict
 
@@ -28,6 +29,9 @@ STATES = {
     "fallen_back": "fallen back: load-aware fallback, no plans, no slowdown estimates; promote a new model, or "
     "run `cohabit model rollback`",
 }
+UNWATCHED = "not watched: too few labels since training to compare with; served as it is"
+BY_LABELS = ("coverage", "residual", "ranking")
+"""Signals that labels give."""
 MEANINGS = {
     "tomorrow": "error of log slowdown",
     "slowed": "the same for slowdown of 10 % or more",
@@ -180,13 +184,30 @@ def run_drift(settings: "Settings", *, lake: str | None, registry: Path | None, 
     from cohabit.lifecycle.drift import Watch, check_drift
     from cohabit.terminal.locations import existing_lake, registry_of
 
-    own = settings.drift
+    own, opened = settings.drift, existing_lake(settings, lake)
     how = Watch(timedelta(hours=hours or own.window_hours), timedelta(days=own.max_age_days))
     with console.status("checking labels"):
-        status = check_drift(existing_lake(settings, lake), registry_of(settings, registry), how, datetime.now(UTC))
+        status = check_drift(opened, registry_of(settings, registry), how, datetime.now(UTC))
     _show_signals(status)
-    console.print(STATES[status.state].format(widening=status.widening, calm=status.calm))
+    _show_coverage(opened, how.span)
+    watched = any(one.name in BY_LABELS and one.value is not None for one in status.signals)
+    calm = STATES[status.state] if watched or status.state != "fine" else UNWATCHED
+    console.print(calm.format(widening=status.widening, calm=status.calm))
     return status.state == "fine"
+
+
+def _show_coverage(lake: "Lake", span: timedelta) -> None:
+    """How much of a stretch of time has labels to watch the model by."""
+    from cohabit.cli.operate.victims import show_coverage
+    from cohabit.config.errors import NothingMeasured
+    from cohabit.diagnosis.diagnose import coverage_until, newest_window
+
+    try:
+        until = newest_window(lake)
+    except NothingMeasured as error:
+        console.print(f"nothing was looked at: {error}")
+        return
+    show_coverage(coverage_until(lake, until, span), until)
 
 
 def _show_signals(status: "DriftStatus") -> None:

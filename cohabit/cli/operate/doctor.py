@@ -74,7 +74,7 @@ def ingest_command(
     """Check topics against the lake: recreated topics, records behind, and open transactions that hold a partition.
 
     The newest samples of the lake are looked at first: exporters that report memory and no CPU, and exporters that
-    report another node name than the placements of their pods.
+    report another node name than the placements of their pods. Then it does what `cohabit doctor labels` does.
 
     Ingestion reads committed records only. A transaction that a producer never ended holds its partition; the line
     names the producer id, since when, and the command that aborts it. Exits 1 on a problem.
@@ -91,7 +91,24 @@ def ingest_command(
     topics = (*TOPICS, *foreign_in(formats_of(own, Wishes(topics=tuple(topic or ())))))
     opened = existing_lake(own, lake)
     what = Ingested(own.kafka.brokers(bootstrap), opened, topics, time())
-    raise typer.Exit(not show_findings(chain(measurements.examine(opened), examine(what))))
+    raise typer.Exit(not show_findings(chain(measurements.examine(opened), measurements.labels(opened), examine(what))))
+
+
+@doctor_app.command("labels")
+@reports_errors
+def labels_command(lake: LakeOption = None) -> None:
+    """Check how much of running container time has a label, why not the rest, and what exporters lack.
+
+    Without a label a container is never a victim, whatever slows it. The newest 25 minutes are looked at. Nodes whose
+    pressure (PSI) is 0 throughout although their CPU is used are named, with the kernel's switch. Exits 1 on a problem,
+    such as no label at all. docs/stock-clusters.md explains the reasons.
+    """
+    from cohabit.doctor import measurements
+    from cohabit.doctor.finding import show_findings
+    from cohabit.terminal.locations import existing_lake
+
+    opened = existing_lake(settings(), lake)
+    raise typer.Exit(not show_findings(chain(measurements.labels(opened), measurements.examine(opened))))
 
 
 def run_doctor_scheduler(

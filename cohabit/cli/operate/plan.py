@@ -13,7 +13,7 @@ import typer
 from cohabit.cli.admin.token import local_name
 from cohabit.terminal.console import console
 from cohabit.terminal.db import checked
-from cohabit.terminal.options import LakeOption, reports_errors, settings
+from cohabit.terminal.options import LakeOption, reports_blindness, reports_errors, settings
 
 if TYPE_CHECKING:
     from advisor.plans.export import As
@@ -63,7 +63,7 @@ def sources(lake: str | None) -> "Sources":
 
 
 @plan_app.command("create")
-@reports_errors
+@reports_blindness
 def create_command(
     lake: LakeOption = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also list skipped containers, with the reason.")] = False,
@@ -74,24 +74,29 @@ def create_command(
     COHABIT_PLANS__*: share of containers a day, cooldown, freezes, windows; some steps are drawn at random as
     holdout. First it reports the outcome of plans exported at least an hour ago. `cohabit refresh` does the same every
     COHABIT_PLANS__INTERVAL_S.
+
+    It begins with how much could be looked at. Exit codes: 0, no container is slowed among what was looked at; 1, some
+    are, or a plan was drafted; 3, nothing could be looked at, or the command failed.
     """
-    from cohabit.cli.operate.victims import show_coverage
-    from cohabit.diagnosis.diagnose import looked_at, newest_window
-    from cohabit.plans.create import propose
+    from cohabit.cli.operate.victims import BLIND_TEXT, exit_code, show_coverage
+    from cohabit.plans.create import look, propose
     from cohabit.plans.outcomes import conclude
     from cohabit.plans.tables import show_each, show_skipped
 
     made_from = sources(lake)
     with opened() as of, console.status("diagnosing slowed containers"):
         show_each(conclude(made_from.lake, of.desk, of.actor))
-        found = propose(made_from, of.desk, of.actor)
+        looked = look(made_from.lake)
+        found = propose(made_from, of.desk, of.actor, looked)
+    covered = looked.coverage(of.desk.cluster)
+    show_coverage(covered, looked.until)
     if found.plan is None:
-        until = newest_window(made_from.lake)
-        show_coverage(looked_at(made_from.lake, until)[0], until)
-        console.print(f"no plan was drafted; {len(found.skipped)} of these containers are slowed")
+        among = f"{len(found.skipped)} of these containers are slowed" if covered.looked.labelled else BLIND_TEXT
+        console.print(f"no plan was drafted; {among}")
     else:
         _show(of.desk, found.plan.plan)
     show_skipped(found.skipped, everything=show_all)
+    raise typer.Exit(exit_code(covered, found=bool(found.plan or found.ladders or found.skipped)))
 
 
 @plan_app.command("outcomes")

@@ -14,8 +14,11 @@ import typer
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import console, printable, show_table
 from cohabit.terminal.locations import existing_lake
+from cohabit.terminal.options import BLIND, FOUND
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from advisor.diagnosis.coverage import Coverage
     from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect
 
@@ -23,10 +26,8 @@ MAX_SHOWN = 40
 """Rows for people; files have all."""
 VICTIM_COLUMNS = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
 BARS = "▁▂▃▄▅▆▇█"
-BLIND = 3
-"""Exit code where nothing could be looked at."""
 BLIND_TEXT = (
-    "not measured: no container has a label, so victims are unknown; `cohabit doctor` names what exporters lack"
+    "not measured: no container has a label, so victims are unknown; `cohabit doctor labels` names what exporters lack"
 )
 NO_VICTIMS = "no latency-sensitive container was slower than 1.25 times its baseline in three of its last five windows"
 
@@ -41,6 +42,7 @@ def run_victims(
     publish_to: Path | None,
 ) -> None:
     """See `cohabit victims`."""
+    from advisor.diagnosis.coverage import coverage
     from cohabit.config.errors import CohabitError
     from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window
 
@@ -48,8 +50,10 @@ def run_victims(
     until = newest_window(opened) if at is None else at.replace(tzinfo=at.tzinfo or UTC)
     with console.status("finding victims"):
         found = diagnosed(opened, until)
-    covered, containers = looked_at(opened, until)
+    ran, containers = looked_at(opened, until)
+    shown = found
     if container is None:
+        covered = coverage(ran)
         _show_all(found, until, covered)
     else:
         if container not in containers:
@@ -58,15 +62,29 @@ def run_victims(
                 f"before {until:%Y-%m-%d %H:%M} UTC has this id; `cohabit victims` lists the victims, --at names "
                 "another time"
             )
-        _show_one([one for one in found if one.container == container], container)
+        shown, covered = (
+            [one for one in found if one.container == container],
+            coverage(_where(ran, "container", container)),
+        )
+        _show_one(shown, container, covered)
         show_ladder(settings.snapshots, container)
     if out is not None:
         out.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
         console.print(f"written: {out}")
     if publish_to is not None:
-        _publish(publish_to, settings.cluster, found, until)
-    if container is None and not covered.labelled:
-        raise typer.Exit(BLIND)
+        _publish(publish_to, settings.cluster, found, until, coverage(_where(ran, "cluster", settings.cluster)))
+    raise typer.Exit(exit_code(covered, found=bool(shown)))
+
+
+def exit_code(covered: "Coverage", *, found: bool) -> int:
+    """Of commands that look for victims: 0 where none is among what was looked at, else FOUND or BLIND."""
+    return FOUND if found else 0 if covered.looked.labelled else BLIND
+
+
+def _where(ran: "pa.Table", column: str, value: str) -> "pa.Table":
+    import pyarrow.compute as pc
+
+    return ran.filter(pc.equal(ran[column], value))
 
 
 def show_ladder(folder: Path, container: str) -> None:
@@ -91,12 +109,13 @@ def show_ladder(folder: Path, container: str) -> None:
             console.print(f"    {field.where}: {field.name} = {field.value}")
 
 
-def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: datetime) -> None:
+def _publish(folder: Path, cluster: str, found: Sequence["Diagnosis"], until: datetime, covered: "Coverage") -> None:
     """Publish the report of its cluster to the folder that `serve` reads."""
     from advisor.diagnosis.report_file import DiagnosisReport, write_report
 
     here = tuple(one for one in found if one.cluster == cluster)
-    path = write_report(folder, DiagnosisReport(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here))
+    report = DiagnosisReport(cluster, round(until.timestamp() * 1e6), time_ns() // 1000, here, covered)
+    path = write_report(folder, report)
     others = ", ".join(sorted({one.cluster for one in found} - {cluster}))
     left_out = f"; other clusters, not published: {others} (set COHABIT_CLUSTER)" if others else ""
     console.print(f"published: {len(here)} of cluster {cluster} in {path}{left_out}", soft_wrap=True)
@@ -109,13 +128,13 @@ def show_coverage(covered: "Coverage", until: datetime) -> None:
     first, *rest = sentences(covered)
     console.print(f"up to {until:%Y-%m-%d %H:%M} UTC: {first}")
     for line in rest:
-        console.print(line)
+        console.print(printable(line))
 
 
 def _show_all(found: Sequence["Diagnosis"], until: datetime, covered: "Coverage") -> None:
     show_coverage(covered, until)
     if not found:
-        console.print(f"no victims among them: {NO_VICTIMS}" if covered.labelled else BLIND_TEXT)
+        console.print(f"no victims among them: {NO_VICTIMS}" if covered.looked.labelled else BLIND_TEXT)
         return
     rows = [victim_row(one) for one in found[:MAX_SHOWN]]
     show_table(f"victims, {until:%Y-%m-%d %H:%M} UTC", VICTIM_COLUMNS, rows)
@@ -134,13 +153,26 @@ def victim_row(one: "Diagnosis") -> tuple[str, ...]:
     return (one.container, one.node, slowdown, one.verdict, *suspected)
 
 
+def _not_found(covered: "Coverage") -> str:
+    """Why a container is no victim, or why that is not known."""
+    from advisor.diagnosis.coverage import WHY
+
+    if not covered.looked.windows:
+        return "is best-effort, which is never a victim"
+    of = covered.looked
+    if of.labelled:
+        return f"is not a victim in the {of.labelled} of its last {of.windows} windows that have a label"
+    reasons = "; ".join(WHY.get(one.reason, one.reason) for one in covered.unseen)
+    return f"whether it is a victim is unknown, none of its last {of.windows} windows has a label: {reasons}"
+
+
 def _added(suspect: "Suspect") -> str:
     return f"{suspect.added:.2f} ({suspect.low:.2f} to {suspect.high:.2f})"
 
 
-def _show_one(found: Sequence["Diagnosis"], container: str) -> None:
+def _show_one(found: Sequence["Diagnosis"], container: str, covered: "Coverage") -> None:
     if not found:
-        console.print(f"{container} is not a victim in its last five windows")
+        console.print(printable(f"{container}: {_not_found(covered)}"))
     for one in found:
         console.print(printable(f"{one.container} of {one.app} on {one.node}: {one.verdict}, since {one.reason}"))
         rows = [

@@ -1,6 +1,7 @@
 """The listener for everything else: full scores, health, readiness, metrics, and who may call what."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from starlette.responses import PlainTextResponse
 from advisor.api.app import MAX_BODY_BYTES, assembled, create_app, create_scheduler_app
 from advisor.api.http.roles import allowed, roles_of
 from advisor.api.v1.scores import MAX_HARMED
+from advisor.diagnosis.coverage import Coverage, Looked
+from advisor.diagnosis.report_file import write_report
 from advisor.errors import AdvisorError
 from advisor.placement.prioritizer import Prioritizer
 from features.schema.catalog import NAMES
 from tests.advisor.clusters import snapshot
+from tests.advisor.diagnoses import AT_US, told
 from tests.advisor.processes import Process
 
 
@@ -152,7 +156,11 @@ def test_readiness_tells_the_truth(process: Process) -> None:
         reply = client.get("/readyz")
         return reply.status_code, reply.json()["status"], reply.json()["reason"]
 
-    assert client.get("/readyz").json() == {"status": "neutral", "reason": "not_loaded"}
+    assert client.get("/readyz").json() == {
+        "status": "neutral",
+        "reason": "not_loaded",
+        "looked_at": "unknown",
+    }
     assert said() == (503, "neutral", "no_bundle")
     process.promote("first")
     assert said() == (503, "neutral", "no_snapshot")
@@ -162,6 +170,19 @@ def test_readiness_tells_the_truth(process: Process) -> None:
     assert said() == (200, "last_good", "no_snapshot")
     process.now_us += 10**9
     assert said() == (503, "neutral", "stale")
+
+
+def test_how_much_was_looked_at_is_said_and_makes_nothing_unready(ready: Process, client: TestClient) -> None:
+    gauges = ("cohabit_label_coverage_ratio", "cohabit_diagnosed_timestamp_seconds")
+    assert [ready.counted(name) for name in gauges] == [0, 0]
+
+    write_report(ready.snapshots, replace(told(), coverage=Coverage(Looked(8, 0), 3)))
+    blind = client.get("/readyz")
+    write_report(ready.snapshots, replace(told(), coverage=Coverage(Looked(8, 5), 3)))
+
+    assert (blind.status_code, blind.json()) == (200, {"status": "ready", "reason": "", "looked_at": "0.00"})
+    assert client.get("/readyz").json()["looked_at"] == "0.62"
+    assert [ready.counted(name) for name in gauges] == [0.625, AT_US / 1e6]
 
 
 def test_metrics_can_be_scraped(ready: Process, client: TestClient) -> None:

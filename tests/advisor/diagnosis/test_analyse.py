@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from advisor.diagnosis.analyse import DEMANDS, Evidence, Pins, diagnose
+from advisor.diagnosis.coverage import Coverage
 from advisor.diagnosis.report_file import read_report
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played
 from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables_of
@@ -225,7 +226,7 @@ def test_the_command_tells_people_and_programs_the_same(
     ran = CliRunner().invoke(app, ["victims", "--lake", lake, "--at", at, "--json", str(out)], catch_exceptions=False)
     worst = CliRunner().invoke(app, ["victims", "--lake", lake, "--at", at, "--container", found[0].container])
 
-    assert ran.exit_code == worst.exit_code == 0
+    assert ran.exit_code == worst.exit_code == 1
     assert [one["container"] for one in json.loads(out.read_text())] == [one.container for one in found]
     assert found[0].verdict in ran.stdout
     assert found[0].reason in " ".join(worst.stdout.split())
@@ -241,12 +242,15 @@ def test_the_command_shows_what_it_found_in_serve(stage: tuple[Cast, Lake, list[
     elsewhere = CliRunner().invoke(app, words, env={"COHABIT_CLUSTER": "elsewhere", "COLUMNS": "300"})
     nobody = read_report(tmp_path)
 
-    assert (here.exit_code, elsewhere.exit_code) == (0, 0)
+    assert (here.exit_code, elsewhere.exit_code) == (1, 1)
     assert published is not None
+    assert published.coverage is not None
+    assert 0 < published.coverage.share <= 1
     assert [one.container for one in published.diagnoses] == [one.container for one in found]
     assert published.at_us == found[0].window_end_us
     assert nobody is not None
     assert (nobody.cluster, nobody.diagnoses) == ("elsewhere", ())
+    assert nobody.coverage == Coverage()
     assert f"not published: {found[0].cluster}" in elsewhere.stdout
 
 
@@ -264,7 +268,7 @@ def test_a_time_without_labels_is_no_time_at_which_nobody_suffers(
 ) -> None:
     ran = CliRunner().invoke(app, ["victims", "--lake", str(stage[1].root), "--at", at])
 
-    assert ran.exit_code == 1
+    assert ran.exit_code == 3
     assert "the newest window ends at 2026-03-02T05:0" in " ".join(ran.stderr.split())
 
 
@@ -293,7 +297,7 @@ def test_a_lake_without_labels_says_what_to_do(tmp_path: Path) -> None:
 
     ran = CliRunner().invoke(app, ["victims", "--lake", str(tmp_path / "lake")])
 
-    assert ran.exit_code == 1
+    assert ran.exit_code == 3
     assert "cohabit features" in " ".join(ran.stderr.split())
 
 
@@ -341,5 +345,5 @@ def test_a_container_that_was_not_measured_is_an_error_and_no_all_clear(
 ) -> None:
     ran = CliRunner().invoke(app, ["victims", "--lake", str(stage[1].root), "--container", "nope"])
 
-    assert ran.exit_code != 0
+    assert ran.exit_code == 3
     assert "none of the" in " ".join(ran.stderr.split())

@@ -73,7 +73,10 @@ def test_a_model_that_is_not_believed_leaves_the_choice_to_the_load(process: Pro
 def test_readiness_says_that_nodes_are_compared_by_load(process: Process) -> None:
     told(process, "fallen_back")
     reply = TestClient(create_app(process.serving)).get("/readyz")
-    assert (reply.status_code, reply.json()) == (200, {"status": "by_load", "reason": "fallen_back"})
+    assert (reply.status_code, reply.json()) == (
+        200,
+        {"status": "by_load", "reason": "fallen_back", "looked_at": "unknown"},
+    )
 
 
 def test_gauges_tell_how_far_the_model_is_believed(process: Process) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.cluster.snapshot import Snapshot
+from advisor.diagnosis.coverage import Coverage, Looked, Unseen
 from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 from features.schema.catalog import NAMES
@@ -63,7 +64,13 @@ def sick(of: Snapshot, victims: int, *, seed: int = 4) -> DiagnosisReport:
     sensitive = np.flatnonzero(~of.resident_best_effort)
     found = [_diagnosis(of, int(row), at_us, rng) for row in rng.choice(sensitive, victims, replace=False)]
     found.sort(key=lambda one: -np.nan_to_num(one.slowdown, nan=1.0))
-    return DiagnosisReport(of.cluster, at_us, at_us + 4 * 10**6, tuple(found))
+    each = int(sensitive.size)
+    nodes = {name: Looked(20, 19) for name in of.nodes}
+    unseen = (Unseen("own_limit", each // 4, each // 10, 2),)
+    looked = Coverage(
+        Looked(5 * each, 5 * each - each // 4), each, 0, unseen, {of.cluster: Looked(5 * each, 1)}, nodes, {}
+    )
+    return DiagnosisReport(of.cluster, at_us, at_us + 4 * 10**6, tuple(found), looked)
 
 
 def _diagnosis(of: Snapshot, row: int, at_us: int, rng: np.random.Generator) -> Diagnosis:

@@ -18,7 +18,7 @@ from advisor.auth.principal import Caller
 from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.breakdown import Account, idle_by_cause
 from advisor.billing.ledger.closing_checks import checks_of
-from advisor.billing.ledger.drafts import Draft
+from advisor.billing.ledger.drafts import Draft, seen_sentence
 from advisor.billing.ledger.periods import Period
 from advisor.billing.ledger.spreadsheet_safe import as_text
 from advisor.billing.quotes.dependencies import BILLED, NO_BILLS, BillOffice, no_statement, opened_bills, own_account
@@ -95,6 +95,7 @@ def _of_one(pages: Pages, bills: BillOffice | None) -> APIRouter:
             "budgets": [one for one in at.standings(period, caller_of(request))[1] if one.budget.team == team],
             "paid": ledger_store.paid(at.closing.engine, at.closing.cluster, period).get(team),
             "sheet": shown,
+            "seen": seen_sentence([one for one in draft.seen if one.account == team]) if draft.seen else "",
             "rows": table.slice(shown.rows.start, len(shown.rows)).to_pylist(),  # type: ignore[attr-defined]
             "query": urlencode({"team": team}),
         }

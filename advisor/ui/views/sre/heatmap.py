@@ -34,6 +34,7 @@ class Heat:
         residents: (n,) how many containers live there.
         victims: (n,) how many of them are slowed down.
         verdict: (n,) the worst verdict there, NONE where no container is slowed down.
+        looked: (n,) share of running container time that was looked at; NaN where not known.
         slowdown: (n,) of the slowest container; NaN without a victim, or where limits hide it.
     """
 
@@ -43,6 +44,7 @@ class Heat:
     residents: Ints
     victims: Ints
     verdict: Ints
+    looked: Floats
     slowdown: Floats
 
     def worst_first(self) -> Ints:
@@ -78,8 +80,14 @@ def heat_of(snapshot: Snapshot, report: DiagnosisReport | None) -> Heat:
         np.diff(snapshot.first),
         victims,
         verdict,
+        _looked(snapshot, report),
         slowdown,
     )
+
+
+def _looked(snapshot: Snapshot, report: DiagnosisReport | None) -> Floats:
+    known = report.coverage.nodes if report is not None and report.coverage is not None else {}
+    return np.array([known[name].share if name in known else np.nan for name in snapshot.nodes])
 
 
 def counted(report: DiagnosisReport | None) -> list[tuple[Verdict, int]]:

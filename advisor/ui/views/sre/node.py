@@ -68,11 +68,18 @@ def node_routes(pages: Pages, serving: Serving) -> APIRouter:
             "platform": snapshot.platforms[platform] if platform >= 0 else "",
             "rack": snapshot.rack_of.get(node, ""),
             "resources": [Shown(NAMES[column], float(used[column])) for column in columns],
+            "looked": _looked(seen, node),
             "residents": residents(seen, snapshot, row, columns),
         }
         return pages.page(request, "node.html", facts)
 
     return router
+
+
+def _looked(seen: Seen, node: str) -> float:
+    """Share of running container time on the node that was looked at; NaN where not known."""
+    covered = seen.report.coverage if seen.report else None
+    return covered.nodes[node].share if covered is not None and node in covered.nodes else float("nan")
 
 
 def used_by_all(snapshot: Snapshot, row: int) -> NDArray[np.float64]:

@@ -28,6 +28,7 @@ class Map(msgspec.Struct, frozen=True):
     victims: list[int]
     verdicts: tuple[str, ...]
     verdict: list[int]
+    looked: list[int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class NodeRow:
     platform: str
     residents: int
     victims: int
+    looked: float
     verdict: str
     slowdown: float
     most: float
@@ -92,6 +94,7 @@ def _row(snapshot: Snapshot, heat: Heat, row: int) -> NodeRow:
         platform=snapshot.platforms[platform] if platform >= 0 else "",
         residents=int(heat.residents[row]),
         victims=int(heat.victims[row]),
+        looked=float(heat.looked[row]),
         verdict=VERDICTS[verdict] if verdict < NONE else "",
         slowdown=float(heat.slowdown[row]),
         most=float(heat.most[row]) / 100,
@@ -115,4 +118,5 @@ def _map(snapshot: Snapshot, heat: Heat) -> Map:
         victims=heat.victims.tolist(),
         verdicts=VERDICTS,
         verdict=heat.verdict.tolist(),
+        looked=whole(100.0 * heat.looked),
     )

@@ -48,6 +48,9 @@ def test_all_are_told_the_slowest_first_and_how_old_that_is(client: TestClient) 
         "surely": 0.97,
     }
     assert "slowdowns" not in reply["victims"][0]
+    assert reply["coverage"]["share"] == 0.75
+    assert reply["coverage"]["unseen"] == [{"reason": "idle", "share": 0.25, "containers": 1}]
+    assert reply["coverage"]["nodes"] == [{"name": "n1", "share": 0.5}, {"name": "n0", "share": 1.0}]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_who_does_not_suffer_is_named(client: TestClient) -> None:
     reply = client.get("/v1/victims/web-9")
 
     assert reply.status_code == 404
-    assert reply.json()["error"].startswith("container 'web-9' is not a victim")
+    assert reply.json()["error"].startswith("container 'web-9' is not among the victims")
 
 
 @pytest.mark.parametrize("path", ["/v1/victims", "/v1/victims/web-1"])

@@ -83,11 +83,17 @@ def test_hours_of_csv_have_no_fractions_of_a_second(month: Engine, tmp_path: Pat
 def test_a_printed_one_says_what_of_it_corrects_which_month(month: Engine, tmp_path: Path) -> None:
     lines = pq.read_table(written(month, tmp_path, "s.parquet"))
     later = [replace(one, period="2026-12") for one in ledger_store.batches(month, "c", PERIOD)]
-    facts = {"team": "shop", "period": "2026-12", "cluster": "c", "books": []}
+    facts = {"team": "shop", "period": "2026-12", "cluster": "c", "books": [], "seen": ""}
 
     told = _printed(lines, later, (1, 1, "EUR"), facts)
 
     assert f"{sum(lines['amount'].to_pylist()):,.6f} EUR of that correct 2026-11." in told
+
+
+def test_a_printed_one_says_for_what_interference_could_be_seen(month: Engine, tmp_path: Path) -> None:
+    told = written(month, tmp_path, "s.html").read_text()
+
+    assert "Interference could be seen in 0% of the time of latency-sensitive containers" in told
 
 
 def test_a_line_is_explained_in_words_and_in_its_currency(month: Engine, tmp_path: Path) -> None:

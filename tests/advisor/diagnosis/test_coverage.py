@@ -1,0 +1,79 @@
+"""Coverage: what runs is counted whether or not it is measured, and nothing is said of what was not looked at."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from advisor.diagnosis.coverage import KEYS, Coverage, Looked, Unseen, coverage, running_windows, sentences
+
+END = datetime(2026, 3, 2, tzinfo=UTC)
+END_US = round(END.timestamp() * 1e6)
+WINDOW = timedelta(minutes=5)
+TEXT = pa.string()
+TIME = pa.timestamp("us", "UTC")
+
+
+def table(rows: Iterable[tuple[object, ...]], **more: pa.DataType) -> pa.Table:
+    names = {**dict.fromkeys(KEYS, TEXT), **more}
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], pa.schema(list(names.items())))
+
+
+def labels(*rows: tuple[object, ...]) -> pa.Table:
+    return table(rows, qos=TEXT, window_end=TIME, kind=TEXT, log_slowdown=pa.float64(), reason=TEXT)
+
+
+def state(*rows: tuple[object, ...]) -> pa.Table:
+    return table(rows, qos=TEXT, window_end=TIME)
+
+
+def placed(*rows: tuple[object, ...]) -> pa.Table:
+    return table(rows, qos=TEXT, since_us=pa.int64())
+
+
+WEB = ("c", "n1", "web", "web-1")
+DARK = ("c", "n2", None, "dark-1")
+SILENT = ("c", "n2", "db", "db-1")
+BATCH = ("c", "n2", "batch", "batch-1")
+
+
+def test_containers_without_labels_and_without_measurements_count_by_the_time_they_ran() -> None:
+    minutes = [END - timedelta(minutes=minute) for minute in range(10)]
+    found = coverage(
+        running_windows(
+            labels(
+                (*WEB, "LS", END, "waiting", 0.1, None),
+                (*WEB, "LS", END - WINDOW, "none", None, "own_limit"),
+                (*BATCH, "BE", END, "none", None, "not_reported"),
+            ),
+            state(*((*WEB, "LS", at) for at in minutes), *((*DARK, None, at) for at in minutes)),
+            placed((*WEB, "LS", 0), (*SILENT, "LS", END_US - 900 * 10**6), (*BATCH, "BE", 0)),
+            END_US,
+        )
+    )
+
+    assert (found.looked, found.containers, found.by_waiting) == (Looked(7, 1), 3, 1)
+    assert found.unseen == (
+        Unseen("not_measured", 3, 1, 1),
+        Unseen("not_described", 2, 1, 0),
+        Unseen("own_limit", 1, 1, 1),
+    )
+    assert found.nodes == {"n1": Looked(2, 1), "n2": Looked(5, 0)}
+    assert found.apps == {"db": Looked(3, 0), "web": Looked(2, 1)}
+    assert sentences(found)[0] == "looked at 14% of the time of 3 latency-sensitive containers that ran"
+    assert "   43%  1 containers of 1 apps: runs by its placement, and no exporter sends anything of it" in sentences(
+        found
+    )
+    assert "nodes looked at least: n2 0%, n1 50%" in sentences(found)
+
+
+def test_nothing_that_runs_is_nothing_looked_at() -> None:
+    found = coverage(running_windows(labels(), state(), placed(), END_US))
+
+    assert found == Coverage()
+    assert found.share == 0
+    assert sentences(found) == ["nothing was looked at: no latency-sensitive container was measured"]
+
+
+def test_all_is_said_of_all_alone() -> None:
+    assert "looked at 99% of" in sentences(Coverage(Looked(1000, 999), 10))[0]

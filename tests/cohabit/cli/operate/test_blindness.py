@@ -1,0 +1,155 @@
+"""Blindness: whichever inputs are missing, each face says how much was looked at, and why not the rest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import combinations
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner, Result
+
+from advisor.api.app import create_app
+from advisor.diagnosis.coverage import sentence
+from advisor.diagnosis.report_file import FILE
+from advisor.placement.model_state import Serving
+from advisor.ui.app import create_pages
+from advisor.ui.site.identity import OpenEntrance
+from cohabit.cli.main import app
+from cohabit.diagnosis.diagnose import coverage_until, newest_window
+from cohabit.doctor.measurements import labels as examined
+from features.contention.node_state import Facts, node_state
+from features.jobs.job_plan import JOB
+from features.labels.waiting import STALLS
+from features.profiles.per_app import labels_of
+from features.schema.tables import LABELS, NODE_STATE, TABLES
+from ingest.lake.tables import Lake
+from ingest.simulator.simulate import Plan
+from models.registry.registry import Registry
+from tests.models.lakes import derived_lake
+
+PLAN = Plan(nodes=2, apps=3, per_node=6, hours=1.5, seed=4)
+USAGE = {
+    "psi": STALLS,
+    "throttling": ("cpu_throttled_frac",),
+    "cpu": ("cpu_cores",),
+    "memory, disk and network": (
+        *("memory_bytes", "memory_bandwidth_bytes_s", "llc_occupancy_bytes"),
+        *("disk_read_bytes_s", "disk_write_bytes_s", "disk_ios_s", "net_rx_bytes_s", "net_tx_bytes_s"),
+    ),
+    "requests": ("qps", "cpu_us_per_request", "rt_mean_ms", "rt_p95_ms", "rt_p99_ms"),
+    "cpi": ("cpi", "llc_mpki"),
+}
+"""Inputs by the columns of `usage` that they fill."""
+INPUTS = (*USAGE, "placements", "nodes")
+REMOVED = [(), *((one,) for one in INPUTS), *combinations(INPUTS, 2), ("requests", "cpi", "psi"), INPUTS]
+UNREAD = ("contention", "antagonists", "training", "dead_letters")
+ALL_WELL = ("no victims", "No victims", "is not a victim")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A small cluster of which all is measured."""
+    return derived_lake(tmp_path_factory.mktemp("whole"), PLAN)
+
+
+@pytest.fixture(scope="module")
+def usage(whole: Lake) -> pa.Table:
+    """What its exporters send, with stalls that follow latency."""
+    rows = whole.read("usage")
+    stall = np.minimum(0.9, 1e-4 + 0.002 * np.nan_to_num(rows["rt_mean_ms"].to_numpy() * rows["cpu_cores"].to_numpy()))
+    return put(rows, psi_cpu_some_frac=stall, cpu_throttled_frac=np.zeros(rows.num_rows))
+
+
+def put(rows: pa.Table, **columns: np.ndarray | pa.Array) -> pa.Table:
+    for name, values in columns.items():
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, rows.schema.field(place), pa.array(values, rows.schema.field(place).type))
+    return rows
+
+
+def without(whole: Lake, usage: pa.Table, removed: Sequence[str], folder: Path) -> Lake:
+    """The lake where some inputs are missing."""
+    gone = [name for name in ("placements", "nodes") if name in removed]
+    lake = Lake.open(copytree(whole.root, folder / "lake", ignore=ignore_patterns(*gone, *UNREAD)), TABLES)
+    columns = [name for one in removed for name in USAGE.get(one, ())]
+    rows = put(usage, **{name: pa.nulls(usage.num_rows) for name in columns})
+    facts = Facts(lake.read("nodes"), lake.read("placements"))
+    state = node_state(rows, facts)
+    start, end = whole_span(whole)
+    lake.replace("node_state", start, end, JOB, state.select(NODE_STATE.schema.names))
+    lake.replace("labels", start, end, JOB, labels_of(state, facts.placements).select(LABELS.schema.names))
+    return lake
+
+
+def whole_span(whole: Lake) -> tuple[datetime, datetime]:
+    ends = whole.read("node_state", columns=["window_end"])["window_end"]
+    first, last = pc.min(ends).as_py(), pc.max(ends).as_py()
+    return first.replace(hour=0, minute=0), last.replace(hour=23, minute=59)
+
+
+@dataclass(frozen=True)
+class Faces:
+    """A server of diagnoses, as programs and people see it."""
+
+    serving: Serving
+    asked: TestClient
+    pages: TestClient
+
+    def publish(self, lake: Lake) -> Result:
+        """What `cohabit victims --publish` says."""
+        (self.serving.snapshots / FILE).unlink(missing_ok=True)
+        words = ["victims", "--lake", str(lake.root), "--publish", "--snapshots", str(self.serving.snapshots)]
+        return CliRunner().invoke(app, words, env={"COLUMNS": "200", "COHABIT_CLUSTER": PLAN.cluster})
+
+
+@pytest.fixture(scope="module")
+def faces(tmp_path_factory: pytest.TempPathFactory) -> Faces:
+    folder = tmp_path_factory.mktemp("served")
+    serving = Serving(folder, Registry(folder / "registry"), 120.0, lambda: 0, CollectorRegistry())
+    pages = create_pages(serving, OpenEntrance("local:me", lambda: 0, lambda: "secret"))
+    loopback = TestClient(pages, "http://127.0.0.1", client=("127.0.0.1", 50_000))
+    return Faces(serving, TestClient(create_app(serving)), loopback)
+
+
+@pytest.mark.parametrize("removed", REMOVED, ids=lambda removed: " ".join(removed) or "nothing")
+def test_nobody_is_said_to_be_well_of_what_was_not_looked_at(
+    whole: Lake, usage: pa.Table, faces: Faces, tmp_path: Path, removed: tuple[str, ...]
+) -> None:
+    lake = without(whole, usage, removed, tmp_path)
+    ran = faces.publish(lake)
+    said = " ".join(f"{one.level} {one.said}" for one in examined(lake))
+    shown = [faces.pages.get(path).text for path in ("/ui/victims", "/ui/cluster")]
+
+    covered = faces.serving.coverage()
+    share = 0.0 if covered is None else covered.share
+    assert faces.asked.get("/readyz").json()["looked_at"] == ("unknown" if covered is None else f"{share:.2f}")
+    assert f"cohabit_label_coverage_ratio {share}\n" in faces.asked.get("/metrics").text
+    assert (ran.exit_code == 3) == (share == 0), ran.output
+    if share == 0:
+        assert [word for word in ALL_WELL for text in (ran.output, *shown) if word in text] == []
+        assert "problem" in said
+    if covered is not None:
+        assert "looked at" in ran.stdout.splitlines()[0]
+        assert all(sentence(covered)[1:] in text for text in shown)
+        assert faces.asked.get("/v1/victims").json()["coverage"]["share"] == share
+    if covered is not None and share < 1:
+        assert ("why not the rest" in ran.stdout, "why not the rest" in said) == (True, True)
+    if covered is not None and covered.by_waiting:
+        assert all("cache and memory bandwidth is not seen" in text for text in (ran.stdout, said, *shown))
+
+
+def test_inputs_that_labels_are_made_of_are_missed(whole: Lake, usage: pa.Table, tmp_path: Path) -> None:
+    def share(name: str, *removed: str) -> float:
+        (tmp_path / name).mkdir()
+        lake = without(whole, usage, removed, tmp_path / name)
+        return coverage_until(lake, newest_window(lake)).share
+
+    assert share("all") > share("none", "requests", "cpi", "psi") == 0
+    assert share("psi", "requests", "cpi") > 0
