@@ -20,7 +20,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
-from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Law, draw_apps
+from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, ByApps, Floats, draw_apps
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulate import InFlight
@@ -37,6 +37,7 @@ from ingest.simulator.simulated_cluster import (
     neighbour_load,
     step,
 )
+from ingest.simulator.stock import Stock, stock_records
 
 CLUSTER = "antagonists"
 START_S = 1_772_409_600.0
@@ -69,15 +70,17 @@ class Cast:
         hours: how long.
         interval_s: between metrics.
         loud: whether loud ones come.
+        stock: what kubelets as they come show of the apps; None where apps report latency and counters.
     """
 
-    law: Law
+    law: ByApps
     apps: Apps
     nodes: int = 24
     per_node: int = 6
     hours: float = 10.0
     interval_s: float = 60.0
     loud: bool = True
+    stock: Stock | None = None
 
     @property
     def best_effort(self) -> tuple[bool, ...]:
@@ -147,8 +150,9 @@ def played(cast: Cast, folder: Path, seed: int) -> tuple[Lake, list[Scene]]:
         if now_s % EVERY_S == 0:
             held, ill = (_some(cast, records.containers, share, rng) for share in (HELD_SHARE, ILL_SHARE))
         scenes.append(Scene(truth.time_s, truth.containers, held, ill - held, truth.slowdown))
-        shown = _held_back(_slowed(records, ill - held), held)
-        sending.send(describe_events(shown, cast.interval_s, cast.best_effort, CLUSTER))
+        shown = _shown(cast, records, state, rng, held=held, ill=ill - held)
+        limits = None if cast.stock is None else cast.stock.limit_cores
+        sending.send(describe_events(shown, cast.interval_s, cast.best_effort, CLUSTER, limits))
         usage = describe_usage(
             shown, cast.interval_s, cast.best_effort, cluster=CLUSTER, faults=Faults(), seed=seed, rng=rng
         )
@@ -216,6 +220,22 @@ def _arrivals(cast: Cast, now_s: float, rng: np.random.Generator) -> list[Place]
 def _some(cast: Cast, containers: tuple[Container, ...], share: float, rng: np.random.Generator) -> frozenset[str]:
     """Uids of some latency-sensitive containers."""
     return frozenset(c.uid for c in containers if not cast.best_effort[c.app] and rng.random() < share)
+
+
+def _shown(
+    cast: Cast, records: Records, state: State, rng: np.random.Generator, *, held: frozenset[str], ill: frozenset[str]
+) -> Records:
+    """What exporters send; a kubelet knows nothing of those that are slow by themselves."""
+    if cast.stock is None:
+        return _held_back(_slowed(records, ill), held)
+    shown = stock_records(records, state, cast.law, cast.stock, rng)
+    flags = np.array([c.uid in held for c in records.containers], np.bool_)
+    throttled, pressure = shown.signals["cpu_throttled_frac"], shown.signals["psi_cpu_some_frac"]
+    more = {
+        "cpu_throttled_frac": np.where(flags, np.fmax(throttled, HELD_FRAC), throttled),
+        "psi_cpu_some_frac": np.where(flags, np.minimum(pressure + HELD_FRAC, 1.0), pressure),
+    }
+    return replace(shown, signals=shown.signals | more)
 
 
 def _slowed(records: Records, ill: frozenset[str]) -> Records:

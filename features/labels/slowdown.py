@@ -22,7 +22,7 @@ from features.labels.baseline import MIN_CALM, calm_rows, fit_curve, normal_at
 from features.labels.interference_adjust import harm
 from features.labels.load_proxy import fit_use, normal_by_use
 from features.labels.replica_contrast import shared_drift, use_at_rest
-from features.labels.waiting import MEASURED, STALLS, unmeasured, waiting
+from features.labels.waiting import MEASURED, STALLS, against_calm, unmeasured, waiting
 from features.schema.catalog import PRESSURES
 from features.schema.tables import LABELS
 from ingest.schema.tables import TIMESTAMP
@@ -138,7 +138,8 @@ def label_app(windows: pa.Table, warming: Flags, version: Ints, limited: Flags |
     @cache
     def ratio(kind: str) -> Floats:
         if kind == WAITING:
-            stalled = _by_spec(waiting(settled, bound), conditions(settled, kind), parts)
+            signal, under = waiting(settled, bound), conditions(settled, kind)
+            stalled = against_calm(signal, _by_spec(signal, under, parts), settled, calm_rows(under.pressure))
             return stalled + np.maximum(np.nan_to_num(ratio("cpi")), 0.0)
         return _by_spec(floats(settled[SIGNALS[kind]]), conditions(settled, kind), parts)
 

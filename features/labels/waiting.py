@@ -16,8 +16,10 @@ STALLS = ("psi_cpu_some_frac", "run_delay_frac", "psi_memory_full_frac", "psi_io
 """Columns that the signal is made of, apart from own CPU and throttling."""
 MIN_CORES = 0.05
 """With less CPU than this a stall is mostly the app's own rhythm."""
-MAX_THROTTLED = 0.005
+MAX_THROTTLED = 0.0
 """Throttled longer than this, what is left of a stall says nothing: pressure counts the own limit too."""
+CALM_PRESSURE = 0.15
+"""CPU that neighbours use of a node in an app's calm windows, at which half of the stall there is theirs."""
 MAX_STALLED = 0.9
 """Of memory and disk; beyond it the loss is without bound."""
 MEASURED = ""
@@ -56,6 +58,30 @@ def waiting(windows: pa.Table, limited: Flags) -> Floats:
     seen = unmeasured(windows, limited) == MEASURED
     cpu = 1.0 + np.where(seen, stall, np.nan) / np.where(seen, use, 1.0)
     return cpu / (_left(windows, "psi_memory_full_frac") * _left(windows, "psi_io_full_frac"))
+
+
+def against_calm(signal: Floats, log_ratio: Floats, windows: pa.Table, calm: Flags) -> Floats:
+    """The slowdown through waiting, of which the app's own part is taken off.
+
+    Args:
+        signal: (n,) see `waiting`.
+        log_ratio: (n,) log of the signal over what it reads in calm windows.
+        windows: see `waiting`.
+        calm: (n,) windows with the least pressure.
+
+    Returns:
+        (n,) log ratios. What an app waits in calm windows is its own where no neighbour uses CPU then. Where some do,
+        a part of it is theirs: a half at CALM_PRESSURE, as stall alone says how long was waited and not for whom.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0063-waiting.md.
+    """
+    used = np.nansum([floats(windows[name]) for name in NODE_CPU], axis=0)[calm]
+    share = 1.0 / (1.0 + (used.mean() if len(used) else 0.0) / CALM_PRESSURE)
+    whole = np.log(signal)
+    return whole - share * (whole - log_ratio)
 
 
 def unmeasured(windows: pa.Table, limited: Flags) -> Texts:

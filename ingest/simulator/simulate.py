@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -23,6 +23,7 @@ class Plan:
         team_likeness: the share of apps' variance that teams explain.
         antagonists: noisy neighbours, all of one more app, that start at half-time on nodes drawn from the seed.
         stock: only what kubelets as they come send, see ingest.simulator.stock.
+        stock_noise: scale of the errors of their stalls.
     """
 
     nodes: int = 24
@@ -37,6 +38,7 @@ class Plan:
     team_likeness: float = 0.0
     antagonists: int = 0
     stock: bool = False
+    stock_noise: float = 1.0
     start: datetime = datetime(2026, 3, 2, tzinfo=UTC)
     faults: Faults = field(default_factory=Faults)
 
@@ -134,7 +136,8 @@ def _stock_of(plan: Plan) -> tuple[ByApps, Stock] | None:
     if not plan.stock:
         return None
     apps = hidden_apps(plan)
-    return LAWS[plan.law](apps), draw_stock(apps, np.random.default_rng([plan.seed, 4]))
+    drawn = draw_stock(apps, np.random.default_rng([plan.seed, 4]))
+    return LAWS[plan.law](apps), replace(drawn, noise=plan.stock_noise)
 
 
 def built_in(plan: Plan) -> tuple[Law, tuple[bool, ...]]:

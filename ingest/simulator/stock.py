@@ -32,10 +32,12 @@ class Stock:
     Args:
         spread: (apps,) CPUs that an app's threads are spread over.
         limit_cores: (apps,) CPU limit of a container; NaN for none.
+        noise: scale of the errors of stalls.
     """
 
     spread: Floats
     limit_cores: Floats
+    noise: float = 1.0
 
 
 def draw_stock(apps: Apps, rng: np.random.Generator) -> Stock:
@@ -105,8 +107,8 @@ def stock_records(records: Records, state: State, law: ByApps, stock: Stock, rng
     use = np.fmin(wanted, limit)
     throttled = 1.0 - use / wanted
     spread = np.maximum(stock.spread[app], np.ceil(use))
-    stall = (slowed[:, CPU] - 1.0) * use / spread * _errors(len(app), rng)
-    disk = 1.0 - 1.0 / (1.0 + (slowed[:, DISK] - 1.0) * _errors(len(app), rng))
+    stall = (slowed[:, CPU] - 1.0) * use / spread * _errors(len(app), rng) ** stock.noise
+    disk = 1.0 - 1.0 / (1.0 + (slowed[:, DISK] - 1.0) * _errors(len(app), rng) ** stock.noise)
     none = np.zeros(len(app))
     shown = {name: records.signals[name] for name in SENT} | {"cpu_cores": use}
     shown |= {"psi_cpu_some_frac": np.minimum(stall + throttled, MAX_PRESSURE), "psi_io_full_frac": disk}

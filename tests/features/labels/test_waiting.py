@@ -42,6 +42,18 @@ def test_a_stall_is_set_against_busy_time_not_wall_time() -> None:
     np.testing.assert_allclose(labels[calm], 1.0, atol=0.01)
 
 
+@pytest.mark.parametrize(("calm", "label"), [(0.0, 1.0), (0.15, np.sqrt(1.5)), (1.35, 1.5**0.9)])
+def test_what_an_app_waits_in_calm_windows_is_its_own_as_far_as_no_neighbour_uses_cpu_then(
+    calm: float, label: float
+) -> None:
+    """It always waits half as long as it works: from none of its neighbours' doing to nearly all of it."""
+    rows = windows(np.full(N, calm), psi_cpu_some_frac=np.full(N, 0.25), cpu_cores=np.full(N, 0.5))
+
+    labels = settled_labels(rows)["log_slowdown"].to_numpy()
+
+    np.testing.assert_allclose(np.exp(labels), label, atol=0.01)
+
+
 def test_run_delay_stands_where_pressure_does_not() -> None:
     by_pressure = settled_labels(windows(PRESSURE, psi_cpu_some_frac=STALL, **STOCK))
     by_delay = settled_labels(windows(PRESSURE, run_delay_frac=STALL * np.ceil(USE), **STOCK))
