@@ -16,7 +16,7 @@ from features.columnar.arrow_columns import Floats, Ints, micros, numbers
 from features.columnar.composite_keys import dense, joint, rising
 from features.columnar.group_means import group_starts
 from features.columnar.windows import LATENESS_US, WINDOW_US, in_time, window_end
-from features.contention.container_resolution import LINGER_US, resolved
+from features.contention.container_resolution import LINGER_US, STATIC, resolved
 from features.contention.node_state import INFERRED, Facts, is_delete, known_by
 from features.contention.pod_metrics import AT, METRICS, Grid, pods, with_ratios, within_range
 from features.contention.series_minutes import (
@@ -135,8 +135,12 @@ def _rows(sampled: Sampled, grid: Grid, values: Floats, *, trim: bool) -> tuple[
 
 
 def _before_the_end(usage: pa.Table, placements: pa.Table) -> pa.Table:
-    """The rows but for what exporters go on to report of containers whose recorded end was known, for LINGER_US."""
-    gone = placements.filter(pc.not_equal(placements["topic"], INFERRED))
+    """The rows but for what exporters go on to report of containers whose recorded end was known, for LINGER_US.
+
+    Static pods stay in: their containers run on, or again, whatever becomes of what mirrors them in the API.
+    """
+    static = pc.match_substring_regex(placements["container"], STATIC)
+    gone = placements.filter(pc.and_(pc.not_equal(placements["topic"], INFERRED), pc.invert(static)))
     if not gone.num_rows or not usage.num_rows:
         return usage
     begin_us = window_end(micros(usage["ts"]), WINDOW_US) - WINDOW_US

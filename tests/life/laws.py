@@ -27,6 +27,8 @@ NODE_SILENCE_S = 600.0
 """A node of which nothing was heard for so long is no capacity."""
 CONTAINER_SILENCE_S = 900.0
 """A container that was measured, and then was not for so long on a node that is, has ended at its last sample."""
+LATE_DELETION_S = 180.0
+"""The same of one whose deletion was heard late."""
 SETTLED_S = 240.0
 CLOCK_S = 10.0
 """Clocks of exporters differ by less."""
@@ -234,11 +236,12 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
 
 
 def _stands_on_s(truth: Timeline, pod: Pod) -> float:
-    """How long a pod that ended without a record may count as there: until silence has lasted, or its node is gone."""
+    """How long a pod that ended without a record in time may count as there: its node went before silence showed it."""
+    heard = truth.heard(pod.deleted)
     silence = 0.0 if truth.heard(pod.node.end) == pod.node.end else NODE_SILENCE_S
-    last = min(END_S, pod.node.end + silence)
-    unheard = pod.end < last and truth.heard(pod.deleted) == inf
-    return last - pod.end if unheard and pod.end + CONTAINER_SILENCE_S > last else 0.0
+    shown = pod.end + (CONTAINER_SILENCE_S if heard == inf else LATE_DELETION_S)
+    unheard = pod.end < min(END_S, pod.node.end) < shown and heard > pod.deleted
+    return min(END_S, pod.node.end + silence, heard) - pod.end if unheard else 0.0
 
 
 def _in_hour(timeline: Timeline, container: str, hour: float, node: str) -> str:

@@ -459,3 +459,11 @@ def test_clocks_of_exporter_and_api_that_differ_give_no_pod_more_than_it_used(ah
 
         assert max(value for value in cores if value is not None) <= 1.8
         assert cores[2:] == [pytest.approx(1.0)] * len(cores[2:])
+
+
+def test_a_static_pod_runs_on_whatever_becomes_of_its_mirror() -> None:
+    pod = "9aac5b5c8815def09a2ef9e37b89da55@n"
+    gone = Facts(nodes(), placements({"container": pod}, {"container": pod, "ts": 120, "event": "delete"}))
+    rows = gauges(*({"container": pod, "ts": t, "value": 1.0} for t in range(60, 500, 60)))
+
+    assert rates(rows, gone).usage["cpu_cores"].to_pylist() == [1.0] * 8
