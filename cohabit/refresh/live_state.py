@@ -164,9 +164,9 @@ class LiveState:
         for name in ("usage", "samples", "live_state"):
             recent = pc.field("ts") >= (leant_on if name == "samples" else oldest)
             tables[name] = tables[name].filter(recent).combine_chunks()
-        for name, key in (("nodes", "node"), ("placements", "container")):
-            tables[name] = _in_force(tables[name], ["cluster", key], now, leant_on)
-        placed = tables["placements"]
+        placed = _in_force(tables["placements"], ["cluster", "container"], now, leant_on)
+        since = pc.min(placed["ts"]) if placed.num_rows else now  # what stood on a node ended when that was deleted
+        tables["nodes"] = _in_force(tables["nodes"], ["cluster", "node"], now, leant_on, since)
         ended = placed.filter((pc.field("event") == "delete") & (pc.field("ts") < oldest))["container"]
         tables["placements"] = placed.filter(pc.invert(pc.is_in(placed["container"], ended)))
         self._pieces = {name: [table] for name, table in tables.items()}
@@ -222,8 +222,13 @@ def last_heard(before: pa.Table, heard: pa.Table) -> pa.Table:
     return pa.table([*names.columns, pa.array(began, TIMESTAMP), pa.array(ends, TIMESTAMP)], schema=HEARD)
 
 
-def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar, recent: pa.Scalar) -> pa.Table:
-    """The last row of each key by time, recent additions, and those that a clock ahead dated later than now."""
+def _in_force(
+    facts: pa.Table, keys: list[str], now: pa.Scalar, recent: pa.Scalar, since: pa.Scalar | None = None
+) -> pa.Table:
+    """The last row of each key by time, recent additions, and those that a clock ahead dated later than now.
+
+    And deletions since a time, where one is given.
+    """
     ordered = facts.sort_by([(c, "ascending") for c in (*keys, "ts", *LANDED_IN)]).combine_chunks()
     later = pc.greater(ordered["ts"], now)
     begun = ordered.filter(pc.invert(later))
@@ -231,4 +236,7 @@ def _in_force(facts: pa.Table, keys: list[str], now: pa.Scalar, recent: pa.Scala
     last = numbered.group_by(keys, use_threads=False).aggregate([("_row", "max")])["_row_max"]
     added = pc.fill_null(pc.and_(pc.equal(begun["event"], "add"), pc.greater_equal(begun["ts"], recent)), False)
     kept = np.union1d(last.to_numpy(), np.flatnonzero(added.to_numpy(zero_copy_only=False)))
+    if since is not None:
+        gone = pc.and_(pc.equal(begun["event"], "delete"), pc.greater_equal(begun["ts"], since))
+        kept = np.union1d(kept, np.flatnonzero(pc.fill_null(gone, fill_value=False).to_numpy(zero_copy_only=False)))
     return pa.concat_tables([begun.take(pa.array(kept)), ordered.filter(later)])

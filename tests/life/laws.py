@@ -317,9 +317,12 @@ def nothing_ended_is_computed(life: Life, computed: Computed) -> Violations:
 
 
 def nothing_ended_is_advised_on(life: Life, _computed: Computed) -> Violations:
-    """A snapshot has neither nodes nor residents that ended more than a window, and a silence if unheard, before."""
+    """A snapshot has neither nodes nor residents that ended more than a window, and a silence if unheard, before.
+
+    Samples are held until `minute`: what falls silent is seen by them.
+    """
     truth, snapshot = life.truth, life.snapshot
-    at = snapshot.as_of_us / 1e6 - START_S
+    at = min(snapshot.as_of_us / 1e6 - START_S, life.minute)
     wrong = [
         f"{_who(life)} at {at:.0f}: node {name} is there"
         for name in snapshot.nodes

@@ -187,3 +187,17 @@ def test_of_any_number_of_batches_few_pieces_are_left_and_every_row_in_its_order
     assert pa.concat_tables(pieces)["row"].to_pylist() == list(range(ends[-1]))
     assert len(pieces) <= 1 + np.log2(1 + ends[-1])
     assert all(column.num_chunks <= 1 for piece in pieces for column in piece.columns)
+
+
+def test_a_node_registered_again_does_not_bring_back_what_ended_with_it(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.send("nodes", 0, {"cores": 8, "platform": "p"})
+    cluster.send("placements", 0, {"container": "a", "event": "add", "app": "web"})
+    cluster.send("usage", 60, {"container": "a", "interval_s": 30, "app": "web", "cpu_cores": 2.0}, arrived=61)
+    cluster.send("nodes", 600, {"event": "delete"})
+    cluster.send("nodes", 660, {"cores": 8, "platform": "p"})
+    for minute in range(11, 15):
+        cluster.send("node_usage", 60 * minute, {"interval_s": 60})
+        cluster.snapshot()
+
+    assert "a" not in cluster.snapshot().containers
