@@ -61,6 +61,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from urllib.error import HTTPError
 
 log, golden = Path(sys.argv[1]), Path(sys.argv[2])
 
@@ -80,8 +81,18 @@ def fetched(url: str, body: bytes | None = None) -> str:
         return str(reply.read().decode())
 
 
+def ready_at(url: str) -> dict[str, str]:
+    """What it says once it is ready; the first score table takes a second or two."""
+    for _ in range(300):
+        try:
+            return dict(json.loads(fetched(url)))
+        except HTTPError:
+            time.sleep(0.1)
+    sys.exit(f"cohabit serve was not ready within 30 s:\n{log.read_text()}")
+
+
 main, scheduler = found()[:2]
-ready = json.loads(fetched(f"{main}/readyz"))
+ready = ready_at(f"{main}/readyz")
 scores = json.loads(fetched(f"{scheduler}/extender/prioritize", golden.read_bytes()))
 page = fetched(f"{main}/ui/cluster")
 style = re.findall(r'href="(/ui/static/[^"]*pages.css)"', page)[0]
