@@ -29,4 +29,6 @@ def test_ranks_are_of_labelled_windows_that_wait_and_flags_of_those_that_do_not(
         "blind_labelled": 0.5,
         "throttled_labels": 500.0,
         "windows": 6.0,
+        "blind_windows": 2.0,
+        "throttled_windows": 2.0,
     }

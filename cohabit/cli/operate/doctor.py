@@ -74,7 +74,7 @@ def ingest_command(
     """Check topics against the lake: recreated topics, records behind, and open transactions that hold a partition.
 
     The newest samples of the lake are looked at first: exporters that report memory and no CPU, and exporters that
-    report another node name than the placements of their pods. Then it does what `cohabit doctor labels` does.
+    report another node name than the placements of their pods. What has labels is looked at by `cohabit doctor labels`.
 
     Ingestion reads committed records only. A transaction that a producer never ended holds its partition; the line
     names the producer id, since when, and the command that aborts it. Exits 1 on a problem.
@@ -91,7 +91,7 @@ def ingest_command(
     topics = (*TOPICS, *foreign_in(formats_of(own, Wishes(topics=tuple(topic or ())))))
     opened = existing_lake(own, lake)
     what = Ingested(own.kafka.brokers(bootstrap), opened, topics, time())
-    raise typer.Exit(not show_findings(chain(measurements.examine(opened), measurements.labels(opened), examine(what))))
+    raise typer.Exit(not show_findings(chain(measurements.examine(opened), examine(what))))
 
 
 @doctor_app.command("labels")
