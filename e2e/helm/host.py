@@ -97,5 +97,5 @@ class Host:
         try:
             with urllib.request.urlopen(f"http://{HOST}:{port}{probe['path']}", timeout=5):
                 return True
-        except OSError:  # nobody listens, or another status than 200
+        except OSError:  # nothing listens, or another status than 200
             return False

@@ -41,7 +41,7 @@ def waiting(windows: pa.Table, limited: Flags) -> Floats:
 
     Returns:
         (n,) (1 + stall / CPU used) / ((1 - memory stall) (1 - disk stall)), >= 1. The stall is the larger of pressure
-        on CPU with throttling taken off and run delay: pressure counts several waiting threads once, and run delay of
+        on CPU and run delay: pressure counts several waiting threads once, and run delay of
         some exporters is that of one thread. Pressure is a mean over the CPUs that the container runs on, at least its
         cores in use rounded up. Where memory or disk is not measured, it counts as none. NaN where `unmeasured` has a
         reason.
@@ -51,10 +51,8 @@ def waiting(windows: pa.Table, limited: Flags) -> Floats:
 
     Source: ours, docs/decisions/0063-waiting.md; pressure counts own throttling (kernel/sched/psi.c).
     """
-    use, throttled = floats(windows["cpu_cores"]), np.nan_to_num(floats(windows["cpu_throttled_frac"]))
-    pressure, delay = floats(windows["psi_cpu_some_frac"]), floats(windows["run_delay_frac"])
-    spread = np.maximum(np.ceil(use), 1.0)
-    stall = np.fmax(np.maximum(pressure - throttled, 0.0) * spread, delay)
+    use, pressure = floats(windows["cpu_cores"]), floats(windows["psi_cpu_some_frac"])
+    stall = np.fmax(pressure * np.maximum(np.ceil(use), 1.0), floats(windows["run_delay_frac"]))
     seen = unmeasured(windows, limited) == MEASURED
     cpu = 1.0 + np.where(seen, stall, np.nan) / np.where(seen, use, 1.0)
     return cpu / (_left(windows, "psi_memory_full_frac") * _left(windows, "psi_io_full_frac"))

@@ -8,10 +8,8 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -19,16 +17,16 @@ from contextlib import ExitStack
 from graphlib import TopologicalSorter
 from pathlib import Path
 from time import monotonic
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
 
-from cohabit.terminal.console import console, show_error
+from cohabit.terminal.console import console
 from e2e.kube.errors import E2eError
 from e2e.kube.processes import free_ports, running
 from ingest.devkafka.broker import running_broker
 from tests.advisor.postgres_server import running_postgres
+from tests.deploy.run_to_end import exit_code
 
 COMPOSE = Path(__file__).parents[2] / "compose.yaml"
 IMAGE = "cohabit-jobs"
@@ -83,15 +81,7 @@ def placed(text: str, places: Mapping[str, str]) -> str:
 
 def main() -> int:
     """Run everything; the exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
-    try:
-        with tempfile.TemporaryDirectory(prefix="cohabit-e2e-compose-") as name, ExitStack() as stack:
-            _run(Path(name), stack)
-    except E2eError as error:
-        show_error(error)
-        return 1
-    return 0
+    return exit_code(_run, "compose")
 
 
 def _run(folder: Path, stack: ExitStack) -> None:
@@ -182,10 +172,6 @@ def _fetched(port: int, path: str, token: str, body: object = None) -> str:
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", content, headers)
     with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
         return str(reply.read().decode())
-
-
-def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

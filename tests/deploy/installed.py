@@ -6,24 +6,21 @@ that the API holds. Metrics are simulated. Exit 1 where a command fails, or the 
 """
 
 import re
-import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 from urllib.request import urlopen
 
 import yaml
 
 from cohabit.ingestion.simulation import simulate_into
-from cohabit.terminal.console import console, show_error
+from cohabit.terminal.console import console
 from e2e.helm import in_pod
 from e2e.helm.binaries import tools
 from e2e.helm.chart import NAMESPACE, ROOT
@@ -44,6 +41,7 @@ from ingest.kafka_io.stream_files import topics_in
 from ingest.schema.topics import Topic
 from ingest.simulator.simulate import Plan
 from tests.advisor.postgres_server import running_postgres
+from tests.deploy.run_to_end import exit_code
 
 PAGE, DEPLOYMENT = (ROOT / "docs" / name for name in ("helm.md", "deployment.md"))
 PLAN = Plan(nodes=8, apps=9, hours=2.0, antagonists=1, cluster="prod")
@@ -110,15 +108,7 @@ class Terminal:
 
 def main() -> int:
     """Run everything; the exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
-    try:
-        with tempfile.TemporaryDirectory(prefix="cohabit-e2e-helm-") as name, ExitStack() as stack:
-            _run(Path(name), stack)
-    except E2eError as error:
-        show_error(error)
-        return 1
-    return 0
+    return exit_code(_run, "helm")
 
 
 def _run(folder: Path, stack: ExitStack) -> None:
@@ -159,7 +149,7 @@ def _metrics(folder: Path, stack: ExitStack) -> str:
 
 
 def _environment(folder: Path, plane: ControlPlane, machine: Machine, helm: Path) -> dict[str, str]:
-    """Variables of the terminal: Helm, and a kubectl whose exec runs a command beside the pod's process."""
+    """Variables of the terminal: Helm, and a kubectl whose exec runs a command next to the pod's process."""
     (programs := folder / "programs").mkdir()
     own = f'exec "{sys.executable}" "{in_pod.__file__}" "{machine.folder / COMMANDS}" "$@"'
     script = f'#!/bin/sh\ncase " $* " in *" exec "*) {own} ;; esac\nexec "{plane.binaries / "kubectl"}" "$@"\n'
@@ -248,10 +238,6 @@ def _counted(machine: Machine) -> tuple[Counts, int]:
 
 def _say(line: str) -> None:
     console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":
