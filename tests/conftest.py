@@ -15,7 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 from cohabit.config.logs import set_up_logs
 from ingest.devkafka.broker import Broker, create_topics, running_broker
 from ingest.schema.topics import Topic
-from tests.advisor.postgres_server import NewDatabase, running_postgres
+from tests.advisor.postgres_server import NewDatabase, dropped, running_postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,9 +92,12 @@ def postgres() -> Iterator[NewDatabase]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a store can be made, on each database that there may be."""
     if request.param == "sqlite":
-        return str(tmp_path / "store.sqlite")
+        yield str(tmp_path / "store.sqlite")
+        return
     new_database: NewDatabase = request.getfixturevalue("postgres")
-    return new_database()
+    address = new_database()
+    yield address
+    dropped(address)
