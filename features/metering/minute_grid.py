@@ -130,12 +130,14 @@ class Grid:
     def _share(self) -> Floats:
         """(e, 60) part of each minute that its use is counted for: all, but for the first and the last of a run.
 
-        The part before what was measured counts where a placement stood when the minute began, or the minute before was
-        measured too; the part after it likewise.
+        The part before what was measured counts from its placement on, from the minute's begin where that stood then or
+        the minute before was measured too; the part after it likewise.
         """
         shape = (len(self.entities), MINUTES)
         first, last = np.full(shape, WINDOW_US), np.zeros(shape, np.int64)
         np.minimum.at(first.reshape(-1), self._used_cell, self._low)
+        placed = micros(self.events["ts"])[self._event] - self.hours.start_us - self._event_minute * WINDOW_US
+        np.minimum.at(first.reshape(-1), self._held_cell, np.where(placed >= 0, placed, WINDOW_US))
         np.maximum.at(last.reshape(-1), self._used_cell, self._high)
         before, after = np.zeros((2, *shape), np.bool_)
         before[:, 1:], after[:, :-1] = last[:, :-1] > 0, last[:, 1:] > 0

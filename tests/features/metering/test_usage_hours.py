@@ -99,7 +99,16 @@ def test_use_of_the_first_and_last_minute_counts_for_as_long_as_it_ran() -> None
 
     assert cpu(alone) == [(6 * MICROS, 6 * MICROS, 0, 2, 0)]  # 60 to 180 s
     assert cpu(meter(usage(*runs[2:-1]), placements())) == [(3 * MICROS, 3 * MICROS, 0, 2, 0)]  # 100 to 160 s
-    assert cpu(from_before) == [(2 * MICROS, 2 * MICROS, 3 * MICROS, 2, 0)]  # 80 to 180 s, on from 120
+    assert cpu(from_before) == [(2 * MICROS, 2 * MICROS, 4 * MICROS, 2, 0)]  # placed at 60, on from 120 to 180
+
+
+def test_what_the_first_value_of_a_pod_speaks_of_begins_with_its_placement() -> None:
+    runs = [{"container": "c", "ts": 40 + 20 * i, "interval_s": 20.0, "cpu_cores": 3.0} for i in range(2)]
+    placed = placements({"container": "c", "ts": 8}, {"container": "c", "ts": 60, "event": "delete"})
+
+    assert cpu(meter(usage(*runs), placed)) == [
+        (2_600_000, 2_600_000, 0, 1, 0)
+    ]  # from 8 on, measured from 20
 
 
 def test_late_rows_count_and_doubled_rows_count_once() -> None:
@@ -255,14 +264,17 @@ def part_by_loop(used: list[Row], placed: list[Row], who: tuple[str, str], minut
         same_hour = start // 3600 == minute // 60
         return same_hour and any(a < end and b > start for a, b in own)
 
-    def held(at: int) -> bool:
+    def held(at: int) -> float | None:
+        """When the placement was that holds at a time."""
         newest = [e for e in placed if e["container"] == who[0] and e["ts"] < at]  # type: ignore[operator]
         last = max(enumerate(newest), key=lambda one: (one[1]["ts"], one[0]))[1] if newest else None
-        return last is not None and last["event"] != "delete" and last["node"] == who[1]
+        here = last is not None and last["event"] != "delete" and last["node"] == who[1]
+        return float(str(last["ts"])) if here and last is not None else None
 
     inside = [(max(a, low), min(b, high)) for a, b in own if a < high and b > low]
-    first = low if held(low) or measured(low - 60, low) else min(a for a, _ in inside)
-    last = high if held(high) or measured(high, high + 60) else max(b for _, b in inside)
+    begins = [a for a, _ in inside] + [at for at in [held(high)] if at is not None]
+    first = low if held(low) is not None or measured(low - 60, low) else max(low, min(begins))
+    last = high if held(high) is not None or measured(high, high + 60) else max(b for _, b in inside)
     return (last - first) / 60
 
 
