@@ -112,8 +112,8 @@ class Scene:
     slowdown: Floats
 
 
-def cast_of(law: str, seed: int, *, loud: bool, per_node: int, hours: float) -> Cast:
-    """A cluster of drawn apps and the loud ones."""
+def cast_of(law: str, seed: int, *, loud: bool, per_node: int, hours: float, kinds: Floats = LOUD) -> Cast:
+    """A cluster of drawn apps and the loud ones, of len(LOUD) kinds."""
     apps = draw_apps(24, np.random.default_rng([seed, 30]))
     smallest = PLATFORMS[0]
     node = [
@@ -123,7 +123,7 @@ def cast_of(law: str, seed: int, *, loud: bool, per_node: int, hours: float) -> 
         smallest.disk_bytes_s,
         smallest.nic_bytes_s,
     ]
-    k, demand = len(LOUD), LOUD * np.array(node)
+    k, demand = len(kinds), kinds * np.array(node)
     joined = Apps(
         demand=np.vstack([apps.demand, demand]),
         pressure=np.vstack([apps.pressure, demand]),

@@ -4,7 +4,7 @@ import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,7 +157,7 @@ def late_of(scenes: Iterable[Scene], time_s: float) -> list[Scene]:
 def cases_of(cast: Cast, late: list[Scene]) -> list[Case]:
     """Latency-sensitive containers that were there all the time and truly suffer, or are held back."""
     middle, found = late[len(late) // 2], list[Case]()
-    slow = _true(late)
+    slow = true_slowdowns(late)
     for number, one in enumerate(middle.containers):
         if cast.best_effort[one.app] or len(slow[one.uid]) < len(late):
             continue
@@ -170,7 +170,7 @@ def cases_of(cast: Cast, late: list[Scene]) -> list[Case]:
     return found
 
 
-def _true(late: list[Scene]) -> dict[str, list[float]]:
+def true_slowdowns(late: Sequence[Scene]) -> dict[str, list[float]]:
     """True slowdowns by container."""
     found = dict[str, list[float]]()
     for scene in late:
@@ -221,7 +221,7 @@ def _alarms(cast: Cast, seed: int) -> int:
     for number in range(int(LEARNT_H * 3600 / step_s), int(cast.hours * 3600 / step_s)):
         time_s = START_S + (number + 1) * step_s
         late = late_of(scenes, time_s)
-        slow, alone = _true(late), frozenset().union(*(scene.held | scene.ill for scene in late))
+        slow, alone = true_slowdowns(late), frozenset().union(*(scene.held | scene.ill for scene in late))
         for one in tables.at(time_s).values():
             quiet = one.container not in alone and np.mean(slow.get(one.container, [1.0])) < QUIET
             found += int(one.verdict != "not enough data" and quiet)

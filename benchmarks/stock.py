@@ -4,7 +4,7 @@ import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
+from advisor.diagnosis.slowdown_causes import Diagnosis
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played
-from benchmarks.diagnosis import FIRST_SEED, LEARNT_H, cases_of, judged, late_of, tables_of
+from benchmarks.diagnosis import FIRST_SEED, LEARNT_H, QUIET, cases_of, judged, late_of, tables_of, true_slowdowns
 from benchmarks.reassign.timed import whole
 from benchmarks.runner import TOP, Benchmark, Result
+from benchmarks.stock_mixed import run_mixed
 from cohabit.ingestion.simulation import write_messages
 from cohabit.terminal.locations import TOPICS
 from features.columnar.arrow_columns import floats, micros
@@ -43,7 +45,11 @@ MOSTLY, ALONE = 0.5, 0.9
 """Share of the harm that waiting can see, or cannot, from which a window counts as such."""
 UNSEEN = [HIDDEN.index("llc"), HIDDEN.index("memory_bandwidth")]
 LOW_IS_GOOD = ("blind_labelled", "throttled_labels")
-HOURS = 6
+HOURS = 8
+LOUD = np.array(
+    [[0.8, 0.0, 0.1, 0.0, 0.0], [0.1, 0.0, 0.1, 0.9, 0.1], [0.5, 0.1, 0.1, 0.6, 0.0], [0.6, 0.0, 0.1, 0.0, 0.5]]
+)
+"""(kinds, hidden resources) of loud containers, see benchmarks.antagonists: most of what these do makes others wait."""
 PER_LAW = {"nodes": 9, "apps": 18, "per_node": 10, "hours": 6.0, "stock": True}
 
 
@@ -64,8 +70,10 @@ class Labelled:
     throttled: Floats
 
 
-def run(arguments: Namespace, _: np.random.Generator) -> Result:
+def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     """Clusters of each law; of each figure the worst law's stands at the top."""
+    if arguments.mixed:
+        return run_mixed(arguments, rng)
     laws = {law: _of_law(law, arguments.seeds) for law in LAWS}
     worst = {
         name: (max if name in LOW_IS_GOOD else min)(of[name] for of in laws.values())
@@ -85,7 +93,8 @@ def _of_law(law: str, seeds: int) -> dict[str, float]:
     _say(f"{law} without noise, does not count", figures(labelled(quiet)))
     together = Labelled(*(np.concatenate([getattr(part, name) for part in parts]) for name in Labelled.__slots__))
     right = count["right"] / max(1, count["cases"])
-    return figures(together) | {"diagnosis_right": right, "diagnosis_cases": float(count["cases"])}
+    named = {"diagnosis_named": float(count["named"]), "named_slow": count["named_slow"] / max(1, count["named"])}
+    return figures(together) | {"diagnosis_right": right, "diagnosis_cases": float(count["cases"])} | named
 
 
 def _say(what: str, values: Mapping[str, float]) -> None:
@@ -94,7 +103,7 @@ def _say(what: str, values: Mapping[str, float]) -> None:
 
 def diagnosed(law: str, seed: int) -> Counter[str]:
     """What is said of victims of loud containers whose harm mostly is waiting, see benchmarks.diagnosis."""
-    cast = cast_of(law, seed, loud=True, per_node=4, hours=HOURS)
+    cast = cast_of(law, seed, loud=True, per_node=6, hours=HOURS, kinds=LOUD)
     cast = replace(cast, stock=draw_stock(cast.apps, np.random.default_rng([seed, 4])))
     count = Counter[str]()
     with tempfile.TemporaryDirectory(prefix="cohabit-stock-") as name:
@@ -107,17 +116,26 @@ def diagnosed(law: str, seed: int) -> Counter[str]:
         for case in cases_of(cast, late):
             if case.antagonist is not None and _waits(cast, middle, case.container):
                 count += judged(case, said.get(case.container))
+        count += _named(said, late)
     return count
 
 
+def _named(said: Mapping[str, Diagnosis], late: Sequence[Scene]) -> Counter[str]:
+    """How many are said to be slowed down, and how many of them are."""
+    true = true_slowdowns(late)
+    slowdowns = [np.mean(true[one]) for one, of in said.items() if one in true and of.verdict != "self-inflicted"]
+    return Counter(named=len(slowdowns), named_slow=int(sum(one >= QUIET for one in slowdowns)))
+
+
 def _waits(cast: Cast, scene: Scene, uid: str) -> bool:
-    """Whether at least MOSTLY of a container's harm comes from CPU and disk."""
+    """Whether at least MOSTLY of a container's harm comes from CPU and disk, and none from its own limit."""
     app, node = (np.array([getattr(c, name) for c in scene.containers]) for name in ("app", "node"))
     load, one = load_at(app, scene.time_s), [c.uid for c in scene.containers].index(uid)
     neighbours = neighbour_load(app, node, load, len(cast.best_effort))
     row = slice(one, one + 1)
     harm = by_resource(cast.law, app[row], neighbours[row], load[row], node[row] % len(PLATFORMS))[0] - 1.0
-    return bool(harm[[CPU, DISK]].sum() >= MOSTLY * harm.sum())
+    free = cast.stock is None or np.isnan(cast.stock.limit_cores[app[one]])
+    return bool(free and harm[[CPU, DISK]].sum() >= MOSTLY * harm.sum())
 
 
 def figures(of: Labelled) -> dict[str, float]:
@@ -185,7 +203,12 @@ def _throttled(usage: pa.Table) -> dict[tuple[str, int], float]:
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--seeds", type=whole(1, 100), default=10, help="clusters of each law (10)")
+    parser.add_argument(
+        "--seeds", type=whole(1, 100), default=10, help="clusters of each law, with --mixed in all (10)"
+    )
+    parser.add_argument(
+        "--mixed", action="store_true", help="instead: models of fleets of which every second app lacks latency"
+    )
 
 
 BENCHMARK = Benchmark(

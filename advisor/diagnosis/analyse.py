@@ -30,6 +30,7 @@ from features.columnar.windows import LABEL_US, WINDOW_US
 from features.contention.lifetimes import CONTAINER_SILENCE_US
 from features.contention.node_state import Facts, is_best_effort, is_delete, known_at
 from features.labels.slowdown import SIGNALS, WAITING, WINDOW_COLUMNS, label_windows
+from features.labels.waiting import WAITED, waits
 from features.schema.catalog import NAMES, PRESSURES
 from features.training.diagnosis_rows import OWN, STATE_COLUMNS, WINDOW_KEY, own_means
 from features.training.residents import described
@@ -50,6 +51,8 @@ DESCRIBED = ["cluster", "app", "team", "platform"]
 CPU = NAMES.index("cpu")
 RESOURCES = (*NAMES, "cpu elsewhere")
 """What neighbours may press on; CPU is that of the victim's own cores."""
+WAITED_AS = {"disk_ios": "disk", "cpu elsewhere": "cpu"}
+"""Where what is waited for has another name."""
 LATENCY = list(SIGNALS).index("latency")
 PER_WINDOW = LABEL_US // WINDOW_US
 HALF = 0.5
@@ -62,6 +65,8 @@ COLUMNS = tuple(dict.fromkeys([*WINDOW_COLUMNS, *STATE_COLUMNS, *DEMANDS]))
 """Of `node_state`, that are read."""
 UNEXPLAINED = 0.15
 """Slowdown beyond what neighbours explain, from which a container is slow for another reason."""
+BY_WAITING = "; judged by waiting alone: slower than is usual of its app, by at least what is shown"
+"""What is added to the reason of a verdict whose label has no known level."""
 LEAST_OTHERS = 3
 """Containers behind a share."""
 
@@ -113,6 +118,7 @@ class Scene:
         place: (w,) code of the node.
         app: (w,) code of the app.
         windows: what was measured.
+        kind: (w,) of each label.
         shown: what that shows.
         sensitivity: (w, r + 1) slowdown - 1 per share of the node, last of CPU on cores of others; NaN where not known.
         unexplained: (w,) slowdown - 1 beyond DOUBTED times what sensitivities expect of the neighbours' use; NaN where
@@ -128,6 +134,7 @@ class Scene:
     place: Ints
     app: Ints
     windows: Windows
+    kind: pa.ChunkedArray
     shown: Signs
     sensitivity: Floats
     unexplained: Floats
@@ -206,6 +213,7 @@ def scene_of(evidence: Evidence, at_us: int) -> Scene:
         place=node,
         app=group_codes(rows, ["cluster", "app"]),
         windows=windows,
+        kind=labels["kind"],
         shown=signs(windows, LIMIT_SLOWDOWN),
         sensitivity=sensitivity,
         unexplained=np.where(unknown, np.nan, slowdown - 1.0 - DOUBTED * expected),
@@ -272,9 +280,15 @@ def _degraded(scene: Scene) -> list[Ints]:
 
 
 def _is_wrong(scene: Scene, rows: Ints) -> bool:
-    shown, slow = scene.shown, scene.windows.slowdown[rows] >= LIMIT_SLOWDOWN
+    shown, slow = scene.shown, _late(scene, rows)
     few = shown.known[rows].sum() < ENOUGH and bool(slow.any())
     return bool(_is_local(scene, rows) or _is_downstream(scene, rows) or few or shown.held[rows].sum() >= ENOUGH)
+
+
+def _late(scene: Scene, rows: Ints) -> Flags:
+    """Which rows are slower than allowed, whatever a second signal says."""
+    late: Flags = scene.windows.slowdown[rows] >= scene.shown.limit[rows]
+    return late
 
 
 def _is_local(scene: Scene, rows: Ints) -> bool:
@@ -296,7 +310,7 @@ def _is_downstream(scene: Scene, rows: Ints) -> bool:
 def _others_unexplained(scene: Scene, rows: Ints) -> float:
     """Share of the others on the node that are slower than their neighbours explain, in the windows where it is."""
     of = scene.windows
-    late = rows[of.slowdown[rows] >= LIMIT_SLOWDOWN]
+    late = rows[_late(scene, rows)]
     if not len(late):
         return float("nan")
     others = (
@@ -314,7 +328,7 @@ def _share(flags: Flags, container: Ints) -> float:
 def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
     """What is wrong with the container of some late windows."""
     of, shown = scene.windows, scene.shown
-    slow = late[of.slowdown[late] >= LIMIT_SLOWDOWN]
+    slow = late[_late(scene, late)]
     found, suspects = attributed(scene, slow, scene.running) if len(slow) else (None, ())
     verdict, reason = verdict_of(
         Circumstances(
@@ -327,16 +341,18 @@ def _diagnosis(scene: Scene, late: Ints) -> Diagnosis:
         ENOUGH,
     )
     row = {name: scene.rows[name][int(late[-1])].as_py() for name in (*PLACE, "app")}
+    kind = scene.kind[int(slow[-1])].as_py() if len(slow) else None
     own = _own(scene, int(slow[-1] if len(slow) else late[-1]))
     return Diagnosis(
         **row,
         window_end_us=scene.newest * LABEL_US,
         slowdown=float(of.slowdown[slow].mean()) if len(slow) else float("nan"),
         verdict=verdict,
-        reason=reason,
+        reason=reason + BY_WAITING * (kind == WAITING),
         ends_us=tuple((of.number[own] * LABEL_US).tolist()),
         slowdowns=tuple(of.slowdown[own].tolist()),
         suspects=suspects,
+        kind=kind,
     )
 
 
@@ -394,8 +410,21 @@ def weighed(scene: Scene, slow: Ints) -> Weighed:
     on_own, elsewhere = scene.pins.overlap(victim, rows)
     use = np.concatenate([use, use[:, :, CPU, None] * elsewhere[:, None]], axis=2)
     use[:, :, CPU] *= on_own
+    use *= _waited_for(scene, slow)
     bad = np.isin(own, slow)
     return Weighed(attribute(of.slowdown[own] - 1.0, use, scene.sensitivity[victim], bad), rows, use, bad)
+
+
+def _waited_for(scene: Scene, slow: Ints) -> Floats:
+    """(r + 1,) share of the waiting in some windows that is for each of RESOURCES; all 1 where other labels are known.
+
+    A label of waiting holds no harm through what no task waits for.
+    """
+    if (scene.windows.label_signal[slow] != ALONE).any():
+        return np.ones(len(RESOURCES))
+    lost = np.log(waits(scene.rows.take(pa.array(slow)))).sum(axis=0)
+    share = dict(zip(WAITED, (lost / max(lost.sum(), 1e-9)).tolist(), strict=True))
+    return np.array([share.get(WAITED_AS.get(name, name), 0.0) for name in RESOURCES])
 
 
 def _own(scene: Scene, row: int) -> Ints:

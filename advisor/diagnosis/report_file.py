@@ -82,6 +82,7 @@ class DiagnosisFile(msgspec.Struct, frozen=True):
     ends_us: tuple[int, ...]
     slowdowns: tuple[float | None, ...]
     suspects: tuple[SuspectFile, ...]
+    kind: str | None = None
 
 
 class ReportFile(msgspec.Struct, frozen=True):
@@ -167,6 +168,7 @@ def _diagnosis(of: DiagnosisFile) -> Diagnosis:
         ends_us=of.ends_us,
         slowdowns=tuple(map(_number, of.slowdowns)),
         suspects=tuple(map(_suspect, of.suspects)),
+        kind=of.kind,
     )
 
 

@@ -69,6 +69,7 @@ class Diagnosis:
         ends_us: ends of the windows that it was judged by, rising.
         slowdowns: in each of them; NaN where not known.
         suspects: neighbours by what they add, most first, whatever the verdict is.
+        kind: of the label of its newest slow window, see `labels.kind`; None where no label says so.
     """
 
     cluster: str
@@ -82,6 +83,7 @@ class Diagnosis:
     ends_us: tuple[int, ...]
     slowdowns: tuple[float, ...]
     suspects: tuple[Suspect, ...]
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

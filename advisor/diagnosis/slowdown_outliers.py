@@ -3,7 +3,8 @@
 One signal is not enough: two standard deviations flag one window in twenty. So a window counts where the label says
 slower than allowed and another signal, which the label is not made of, says so too; and a container is slowed down
 where three of its last five windows count. A label made of waiting has no other signal to confirm it and
-counts by itself.
+counts by itself; and since the CPUs that a container is spread over are not known, its level may be too low, so that
+it counts from where it stands out from what is usual of its app.
 """
 
 import math
@@ -28,6 +29,8 @@ THROTTLED = 0.02
 """Share of the time, above which a container's own limit holds it back."""
 ALONE = -2
 """Signal of a label that is made of all that is known of the app."""
+STANDS_OUT, LEAST_OUT = 2.0, 1.06
+"""A label of unknown level counts from so many times the quiet excess of its app, and from so much at least."""
 LEAST_QUIET = 3
 """Windows behind a quiet median."""
 
@@ -63,6 +66,7 @@ class Signs:
     """(w,) what each window shows.
 
     Args:
+        limit: slowdown from which each window is slower than allowed.
         slow: slower than allowed, and a second signal says so.
         known: it has a label.
         worked: the second signal is one of work, not of waiting alone.
@@ -70,6 +74,7 @@ class Signs:
         held: the own limit held it back, and it took longer or waited.
     """
 
+    limit: Floats
     slow: Flags
     known: Flags
     worked: Flags
@@ -101,13 +106,39 @@ def signs(windows: Windows, limit: float) -> Signs:
     long: Flags = (windows.waiting >= WAITING) & (windows.waiting >= 2.0 * idle)
     waited: Flags = np.asarray(long.any(axis=1))
     held = (windows.throttled > THROTTLED) & (above.any(axis=1) | waited)
+    allowed = limits(windows, limit)
     return Signs(
-        slow=(windows.slowdown >= limit) & (worked | waited | (windows.label_signal == ALONE)),
+        limit=allowed,
+        slow=(windows.slowdown >= allowed) & (worked | waited | (windows.label_signal == ALONE)),
         known=np.isfinite(windows.slowdown),
         worked=worked,
         waited=waited,
         held=held,
     )
+
+
+def limits(windows: Windows, limit: float) -> Floats:
+    """From which slowdown on each window is slower than allowed.
+
+    Args:
+        windows: of one stretch of time.
+        limit: the same where the level of a label is known, ratio.
+
+    Returns:
+        (w,) ratios: `limit`; of labels that are made of waiting alone STANDS_OUT times the median excess of the app's
+        quiet windows on the platform, between LEAST_OUT and `limit`.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0063-waiting.md: such labels order the windows of an app, and are too low by as much
+        as its threads are spread over more CPUs than they use.
+    """
+    alone, excess = windows.label_signal == ALONE, windows.slowdown[:, None] - 1.0
+    quiet = alone & least(windows.slowdown, windows.app_platform)
+    usual = medians(excess, windows.app_platform, quiet)[:, 0]
+    out = np.clip(1.0 + STANDS_OUT * np.nan_to_num(usual, nan=np.inf), LEAST_OUT, limit)
+    return np.where(alone, out, limit)
 
 
 def _groups(group: Ints, order: Ints) -> list[Ints]:

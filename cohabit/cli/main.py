@@ -234,10 +234,11 @@ def victims(
     """List slowed containers with the neighbour responsible, the contended resource and the confidence.
 
     A latency-sensitive container is a victim if it was slower than 1.25 times its baseline in three of its last five
-    windows, and a second signal confirms it, where the app has one. Diagnoses: [bold]antagonist[/], a neighbour adds
-    most of the slowdown; [bold]self-inflicted[/], its own CPU limit throttles it; [bold]host[/], others on the node are
-    slow and neighbours do not explain it; [bold]downstream[/], its replicas on other nodes are slow too; [bold]no
-    offender[/], no neighbour adds enough, or the strongest one is uncertain; [bold]not enough data[/].
+    windows, and a second signal confirms it. Where only waiting is known, it is one if it waits more than is usual of
+    its app. Diagnoses: [bold]antagonist[/], a neighbour adds most of the slowdown; [bold]self-inflicted[/], its own CPU
+    limit throttles it; [bold]host[/], others on the node are slow and neighbours do not explain it;
+    [bold]downstream[/], its replicas on other nodes are slow too; [bold]no offender[/], no neighbour adds enough, or
+    the strongest one is uncertain; [bold]not enough data[/].
 
     It begins with how much could be looked at, and why not the rest. Exit codes: 0, none was found among what was
     looked at; 1, some were found; 3, nothing could be looked at, or the command failed. Run it after

@@ -14,6 +14,8 @@ from features.columnar.group_means import group_codes
 
 STALLS = ("psi_cpu_some_frac", "run_delay_frac", "psi_memory_full_frac", "psi_io_full_frac")
 """Columns that the signal is made of, apart from own CPU and throttling."""
+WAITED = ("cpu", "memory", "disk")
+"""What is waited for."""
 MIN_CORES = 0.05
 """With less CPU than this a stall is mostly the app's own rhythm."""
 MAX_THROTTLED = 0.0
@@ -51,11 +53,34 @@ def waiting(windows: pa.Table, limited: Flags) -> Floats:
 
     Source: ours, docs/decisions/0063-waiting.md; pressure counts own throttling (kernel/sched/psi.c).
     """
+    seen = unmeasured(windows, limited) == MEASURED
+    return np.where(seen, np.prod(waits(windows), axis=1), np.nan)
+
+
+def waits(windows: pa.Table) -> Floats:
+    """By how much waiting for each of WAITED makes work longer.
+
+    Args:
+        windows: see `waiting`.
+
+    Returns:
+        (n, len(WAITED)) ratios >= 1, whose product is `waiting`; 1 where it is not measured.
+
+    Raises:
+        Nothing.
+
+    Source: see `waiting`.
+    """
     use, pressure = floats(windows["cpu_cores"]), floats(windows["psi_cpu_some_frac"])
     stall = np.fmax(pressure * np.maximum(np.ceil(use), 1.0), floats(windows["run_delay_frac"]))
-    seen = unmeasured(windows, limited) == MEASURED
-    cpu = 1.0 + np.where(seen, stall, np.nan) / np.where(seen, use, 1.0)
-    return cpu / (_left(windows, "psi_memory_full_frac") * _left(windows, "psi_io_full_frac"))
+    working = np.where(use >= MIN_CORES, use, np.inf)
+    return np.column_stack(
+        [
+            1.0 + np.nan_to_num(stall) / working,
+            1.0 / _left(windows, "psi_memory_full_frac"),
+            1.0 / _left(windows, "psi_io_full_frac"),
+        ]
+    )
 
 
 def against_calm(signal: Floats, log_ratio: Floats, windows: pa.Table, calm: Flags) -> Floats:

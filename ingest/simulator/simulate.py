@@ -11,7 +11,7 @@ from ingest.simulator.law import Apps, ByApps, Law, draw_apps, draw_likeness, wi
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, Message, describe_beats, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulated_cluster import Action, Place, Truth, churn, empty_cluster, fill, step
-from ingest.simulator.stock import Stock, draw_stock, stock_records
+from ingest.simulator.stock import Stock, draw_stock, some_stock, stock_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Plan:
         team_likeness: the share of apps' variance that teams explain.
         antagonists: noisy neighbours, all of one more app, that start at half-time on nodes drawn from the seed.
         stock: only what kubelets as they come send, see ingest.simulator.stock.
+        mixed: of every second app pressure stalls in place of latency, requests and CPI, see ingest.simulator.stock.
         stock_noise: scale of the errors of their stalls.
     """
 
@@ -38,6 +39,7 @@ class Plan:
     team_likeness: float = 0.0
     antagonists: int = 0
     stock: bool = False
+    mixed: bool = False
     stock_noise: float = 1.0
     start: datetime = datetime(2026, 3, 2, tzinfo=UTC)
     faults: Faults = field(default_factory=Faults)
@@ -101,7 +103,7 @@ def simulate(
         interval also brings the stragglers.
     """
     rng, apps = np.random.default_rng([plan.seed, 1]), len(best_effort) - (plan.antagonists > 0)
-    stock = _stock_of(plan)
+    stock, errors = _stock_of(plan), np.random.default_rng([plan.seed, 5])
     state = empty_cluster(plan.nodes, best_effort, plan.start.timestamp())
     sending = InFlight()
     for number in range(plan.steps):
@@ -112,7 +114,7 @@ def simulate(
         holds = later.law if later is not None and number >= later.step else law
         state, records, truth = step(state, actions, law=holds, interval_s=plan.interval_s, rng=rng)
         if stock is not None:
-            records = stock_records(records, state, stock[0], stock[1], rng)
+            records = stock_records(records, state, stock[0], stock[1], errors)
         sent += describe_beats(state, plan.interval_s, plan.cluster)
         sent += describe_events(
             records, plan.interval_s, best_effort, plan.cluster, None if stock is None else stock[1].limit_cores
@@ -133,10 +135,12 @@ def simulate(
 
 def _stock_of(plan: Plan) -> tuple[ByApps, Stock] | None:
     """The law and what is drawn of its apps, where a plan is of a stock cluster."""
-    if not plan.stock:
+    if not (plan.stock or plan.mixed):
         return None
     apps = hidden_apps(plan)
     drawn = draw_stock(apps, np.random.default_rng([plan.seed, 4]))
+    if plan.mixed:
+        drawn = some_stock(drawn, np.arange(plan.apps) % 2 == 0)
     return LAWS[plan.law](apps), replace(drawn, noise=plan.stock_noise)
 
 

@@ -7,15 +7,19 @@ last-level cache, memory bandwidth or the network does not.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, ByApps, Floats, Ints
 from ingest.simulator.simulated_cluster import Records, State, load_at, neighbour_load
 
+Flags = NDArray[np.bool_]
 SENT = (
     *("cpu_cores", "memory_bytes", "disk_read_bytes_s", "disk_write_bytes_s", "disk_ios_s"),
     *("net_rx_bytes_s", "net_tx_bytes_s"),
 )
 """Usage columns that are sent as they are."""
+WORK = ("cpi", "llc_mpki", "qps", "cpu_us_per_request", "rt_mean_ms", "rt_p95_ms", "rt_p99_ms")
+"""Usage columns by which an app's work is known."""
 CPU, DISK = HIDDEN.index("cpu"), HIDDEN.index("disk")
 MEDIAN_ERROR, TAILS = 0.148, 1.5
 """Of log stall, and degrees of freedom of its distribution: measured runs have a factor of 1.16 in the median and 1.9
@@ -33,11 +37,14 @@ class Stock:
         spread: (apps,) CPUs that an app's threads are spread over.
         limit_cores: (apps,) CPU limit of a container; NaN for none.
         noise: scale of the errors of stalls.
+        only: (apps,) apps that report nothing of their work themselves, in a cluster whose exporters count the
+            hardware's events; None in a stock cluster.
     """
 
     spread: Floats
     limit_cores: Floats
     noise: float = 1.0
+    only: Flags | None = None
 
 
 def draw_stock(apps: Apps, rng: np.random.Generator) -> Stock:
@@ -47,6 +54,11 @@ def draw_stock(apps: Apps, rng: np.random.Generator) -> Stock:
     limited = np.arange(count) % LIMITED_EVERY == LIMITED_EVERY - 2
     limit = np.where(limited, LIMIT_SHARE * apps.demand[:, CPU], np.nan)
     return Stock(np.round(most ** rng.random(count)), limit)
+
+
+def some_stock(stock: Stock, only: Flags) -> Stock:
+    """The same where (apps,) `only` some apps report nothing of their work; without limits."""
+    return replace(stock, only=only, limit_cores=np.full(len(only), np.nan))
 
 
 def by_resource(law: ByApps, app: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
@@ -89,7 +101,8 @@ def stock_records(records: Records, state: State, law: ByApps, stock: Stock, rng
     Returns:
         Records with SENT, `psi_cpu_some_frac`, `psi_memory_some_frac`, `psi_memory_full_frac`, `psi_io_full_frac` and,
         of limited containers, `cpu_throttled_frac`. Pressure on CPU holds time throttled by the own limit, as the
-        kernel counts it, and is a mean over the CPUs that the container runs on.
+        kernel counts it, and is a mean over the CPUs that the container runs on. Where `only` some apps report nothing
+        of their work, the pressures of these in place of WORK, and everything else as it was.
 
     Raises:
         Nothing.
@@ -114,7 +127,14 @@ def stock_records(records: Records, state: State, law: ByApps, stock: Stock, rng
     shown |= {"psi_cpu_some_frac": np.minimum(stall + throttled, MAX_PRESSURE), "psi_io_full_frac": disk}
     shown |= {"psi_memory_some_frac": none, "psi_memory_full_frac": none}
     shown["cpu_throttled_frac"] = np.where(np.isnan(limit), np.nan, throttled)
-    return replace(records, signals=shown)
+    return replace(records, signals=shown if stock.only is None else _merged(records.signals, shown, stock.only[app]))
+
+
+def _merged(signals: dict[str, Floats], shown: dict[str, Floats], only: Flags) -> dict[str, Floats]:
+    """What is sent where some containers show waiting in place of their work."""
+    pressures = {name: np.where(only, values, np.nan) for name, values in shown.items() if name not in SENT}
+    work = {name: np.where(only, np.nan, signals[name]) for name in WORK if name in signals}
+    return signals | pressures | work
 
 
 def _errors(count: int, rng: np.random.Generator) -> Floats:

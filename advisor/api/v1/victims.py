@@ -60,6 +60,8 @@ class VictimReply(Body):
     """Diagnosis: the cause of the slowdown."""
     reason: str
     """The diagnosis in a sentence."""
+    kind: str | None
+    """Kind of the label that it is judged by, as in `labels.kind`; of `waiting` the level may be too low."""
     window_end_us: int
     """End of its last window, microseconds since 1970."""
     suspects: list[SuspectReply]
@@ -329,6 +331,7 @@ def _victim(one: Diagnosis) -> VictimReply:
         slowdown_ratio=known(one.slowdown),
         verdict=one.verdict,
         reason=one.reason,
+        kind=one.kind,
         window_end_us=one.window_end_us,
         suspects=[_suspect(of) for of in one.suspects],
     )

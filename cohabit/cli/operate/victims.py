@@ -29,7 +29,10 @@ BARS = "▁▂▃▄▅▆▇█"
 BLIND_TEXT = (
     "not measured: no container has a label, so victims are unknown; `cohabit doctor labels` names what exporters lack"
 )
-NO_VICTIMS = "no latency-sensitive container was slower than 1.25 times its baseline in three of its last five windows"
+NO_VICTIMS = (
+    "no latency-sensitive container was slower than 1.25 times its baseline, or waited more than is usual of its app, "
+    "in three of its last five windows"
+)
 
 
 def run_victims(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.diagnosis.slowdown_outliers import LEAST_QUIET, QUIET, Windows, least, medians, signs
+from advisor.diagnosis.slowdown_outliers import ALONE, LEAST_QUIET, QUIET, Windows, least, medians, signs
 
 LIMIT = 1.25
 COUNT = 40
@@ -70,6 +70,28 @@ def test_waiting_that_is_usual_says_nothing() -> None:
 
     assert signs(of, LIMIT).waited[-1]
     assert not signs(always, LIMIT).waited.any()
+
+
+@pytest.mark.parametrize(
+    ("usual", "slow", "expected"),
+    [
+        (0.01, 1.07, True),
+        (0.01, 1.05, False),
+        (0.05, 1.12, True),
+        (0.05, 1.08, False),
+        (0.2, 1.3, True),
+        (0.2, 1.24, False),
+    ],
+)
+def test_a_label_of_waiting_alone_counts_from_where_it_stands_out_of_what_is_usual_of_its_app(
+    *, usual: float, slow: float, expected: bool
+) -> None:
+    slowdown = np.append(np.full(COUNT - 1, 1.0 + usual), slow)
+    of = replace(windows(second=1.0), slowdown=slowdown, label_signal=np.full(COUNT, ALONE))
+
+    assert bool(signs(of, LIMIT).slow[-1]) is expected
+    assert not signs(of, LIMIT).slow[:-1].any()
+    assert not signs(replace(of, label_signal=np.zeros(COUNT, np.int64)), LIMIT).slow.any()  # there a second is needed
 
 
 @given(seed=st.integers(0, 500))

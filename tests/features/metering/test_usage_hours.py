@@ -106,9 +106,7 @@ def test_what_the_first_value_of_a_pod_speaks_of_begins_with_its_placement() -> 
     runs = [{"container": "c", "ts": 40 + 20 * i, "interval_s": 20.0, "cpu_cores": 3.0} for i in range(2)]
     placed = placements({"container": "c", "ts": 8}, {"container": "c", "ts": 60, "event": "delete"})
 
-    assert cpu(meter(usage(*runs), placed)) == [
-        (2_600_000, 2_600_000, 0, 1, 0)
-    ]  # from 8 on, measured from 20
+    assert cpu(meter(usage(*runs), placed)) == [(2_600_000, 2_600_000, 0, 1, 0)]  # from 8 on, measured from 20
 
 
 def test_late_rows_count_and_doubled_rows_count_once() -> None:

@@ -1,6 +1,7 @@
 """Stock: kubelets show waiting and throttling, and nothing of requests, latency or hardware counters."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -10,7 +11,7 @@ from ingest.simulator.law import HIDDEN
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import NO_FAULTS
 from ingest.simulator.simulate import Plan, built_in, hidden_apps, simulate
-from ingest.simulator.stock import CPU, DISK, SENT, by_resource, draw_stock
+from ingest.simulator.stock import CPU, DISK, SENT, WORK, by_resource, draw_stock
 
 AFTERNOON = datetime(2026, 3, 2, 3, tzinfo=UTC)
 """The day of simulated apps has six hours; some with a limit are at their peak."""
@@ -19,8 +20,8 @@ PRESSURES = {"psi_cpu_some_frac", "psi_memory_some_frac", "psi_memory_full_frac"
 Record = dict[str, float | str]
 
 
-def sent(topic: str) -> list[Record]:
-    found = [message for messages, _ in simulate(PLAN, *built_in(PLAN)) for message in messages]
+def sent(topic: str, plan: Plan = PLAN) -> list[Record]:
+    found = [message for messages, _ in simulate(plan, *built_in(plan)) for message in messages]
     return [json.loads(message.value) for message in found if message.topic == topic]
 
 
@@ -66,6 +67,19 @@ def test_each_resource_alone_slows_down_no_more_than_all_together(law: str) -> N
     assert (alone <= whole[:, None] + 1e-9).all()
     np.testing.assert_allclose(by_resource(LAWS[law](apps), victim, 0.0 * neighbours, load, platform), 1.0)
     assert alone[:, [CPU, DISK]].max() > 1.0
+
+
+def test_of_a_mixed_fleet_every_second_app_shows_waiting_in_place_of_its_work() -> None:
+    plans = (replace(PLAN, stock=False, mixed=True), replace(PLAN, stock=False))
+    mixed, whole = ({(one["container"], one["ts"]): one for one in sent("usage", plan)} for plan in plans)
+
+    assert mixed.keys() == whole.keys()
+    stock = {key for key, record in mixed.items() if "psi_cpu_some_frac" in record}
+    assert 0.2 < len(stock) / len(mixed) < 0.8
+    assert all(mixed[key] == whole[key] for key in mixed.keys() - stock)
+    for key in stock:
+        kept = {name: value for name, value in mixed[key].items() if name not in PRESSURES}
+        assert kept == {name: value for name, value in whole[key].items() if name not in WORK}
 
 
 def test_spreads_are_from_one_cpu_to_all_of_the_smallest_node() -> None:
