@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.diagnosis.analyse import ATTRIBUTION_WINDOWS, PER_WINDOW, Evidence, Scene, Weighed, scene_of, weighed
 from advisor.diagnosis.attribution import LEVEL, NOISE, UNKNOWN
-from advisor.diagnosis.slowdown_outliers import Signs, Windows
+from advisor.diagnosis.slowdown_outliers import ALONE, Signs, Windows
 from features.columnar.windows import LABEL_US, WINDOW_US
 from features.contention.node_state import is_best_effort
 from features.schema.catalog import NAMES
@@ -76,7 +76,8 @@ def lower_bounds(windows: Windows, shown: Signs) -> Floats:
     Returns:
         (w,) ratios: the lower end of a one-sided 90 % interval, from how far windows of the same app and platform lie
         below their baseline, which no neighbour can cause, and from the baseline's error; NaN where no slowdown
-        is known, no second signal shows one, or the own limit held it back.
+        is known, no second signal shows one, the label is made of waiting alone, whose level is not known, or the own
+        limit held it back.
 
     Raises:
         Nothing.
@@ -88,7 +89,7 @@ def lower_bounds(windows: Windows, shown: Signs) -> Floats:
     count = np.bincount(app_platform, below, int(app_platform.max(initial=-1)) + 1)
     noise = np.sqrt(np.bincount(app_platform, np.where(below, log**2, 0.0), len(count)) / np.maximum(count, 1.0))
     noise = np.where(count >= LEAST_BELOW, noise, np.maximum(noise, NOISE))[app_platform]
-    confirmed = (shown.worked | shown.waited) & ~shown.held
+    confirmed = (shown.worked | shown.waited) & ~shown.held & (windows.label_signal != ALONE)
     bound: Floats = np.where(confirmed, np.exp(log - ONE_SIDED_90 * np.hypot(noise, LEVEL)), np.nan)
     return bound
 

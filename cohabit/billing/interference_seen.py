@@ -13,16 +13,19 @@ from advisor.billing.lines.accounts import accounts_by_team
 from advisor.billing.pricing.price_book import PriceBook
 from features.columnar.windows import LABEL_US, WINDOW_US
 from features.contention.node_state import is_best_effort
+from features.labels.slowdown import WAITING
 from ingest.lake.tables import Lake
 
 TICK = timedelta(microseconds=1)
 PER_WINDOW = LABEL_US // WINDOW_US
 METERED = ("cluster", "hour", "container", "team", "qos", "minutes", "gap_minutes")
-LABELS = ("cluster", "container", "qos", "log_slowdown")
+LABELS = ("cluster", "container", "qos", "kind", "log_slowdown")
 
 
 def seen_by_team(lake: Lake, cluster: str, period: str, books: Sequence[PriceBook]) -> tuple[Seen, ...] | None:
     """What of the metered time of latency-sensitive containers has labels; None where nothing is given back.
+
+    A label made of waiting alone is no ground to give anything back, since its level is not known: it does not count.
 
     Args:
         lake: where hours were metered.
@@ -39,10 +42,15 @@ def seen_by_team(lake: Lake, cluster: str, period: str, books: Sequence[PriceBoo
     for start, end in months.days(period):
         metered = _sensitive(lake.read("metered", start, end, METERED), cluster)
         known = _sensitive(lake.rows("labels", start + TICK, end + TICK, LABELS), cluster)
-        for team, windows, seen in _by_team(metered, known.filter(known["log_slowdown"].is_valid())):
+        for team, windows, seen in _by_team(metered, known.filter(_priced(known))):
             ran[team] += windows
             labelled[team] += seen
     return tuple(Seen(team, ran[team], labelled[team]) for team in sorted(ran))
+
+
+def _priced(labels: pa.Table) -> pa.ChunkedArray:
+    """Labels that something can be given back by."""
+    return pc.and_(labels["log_slowdown"].is_valid(), pc.not_equal(labels["kind"], WAITING))
 
 
 def _sensitive(rows: pa.Table, cluster: str) -> pa.Table:

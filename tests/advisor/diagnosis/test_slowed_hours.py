@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from advisor.billing.interference.claims import hour_bound, victims_of
 from advisor.diagnosis.analyse import Evidence
-from advisor.diagnosis.slowdown_outliers import Signs, Windows
+from advisor.diagnosis.slowdown_outliers import ALONE, Signs, Windows
 from advisor.diagnosis.slowed_hours import HOUR_US, METHOD, added_by, lower_bounds, slowed_hours
 from benchmarks.antagonists import START_S, Cast, Scene, cast_of, played
 from benchmarks.diagnosis import tables_of
@@ -137,7 +137,7 @@ def windows(slowdown: list[float], throttled: float = 0.0) -> Windows:
 
 def shown(count: int, *, worked: bool = True, held: bool = False) -> Signs:
     flags = [np.full(count, flag) for flag in (True, True, worked, False, held)]
-    return Signs(*flags)
+    return Signs(np.full(count, 1.25), *flags)
 
 
 @given(st.lists(st.floats(0.5, 10.0), min_size=1, max_size=40), st.floats(1.0, 3.0))
@@ -149,12 +149,13 @@ def test_a_bound_is_below_the_slowdown_and_grows_with_it(slowdown: list[float], 
     assert lower_bounds(windows(grown), shown(len(grown)))[0] >= low[0]
 
 
-def test_without_second_signal_or_with_a_limit_of_its_own_nothing_is_shown() -> None:
+def test_without_second_signal_with_a_limit_of_its_own_or_by_waiting_alone_nothing_is_shown() -> None:
     two = windows([2.0, float("nan")])
 
     assert np.isnan(lower_bounds(two, shown(2, worked=False))).all()
     assert np.isnan(lower_bounds(two, shown(2, held=True))).all()
     assert np.isnan(lower_bounds(two, shown(2))[1])
+    assert np.isnan(lower_bounds(replace(two, label_signal=np.full(2, ALONE)), shown(2))).all()
 
 
 def test_days_are_judged_once_each_and_again_where_named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

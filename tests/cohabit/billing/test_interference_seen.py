@@ -15,10 +15,10 @@ from tests.advisor.billing.metered_month import END, HOURS, lake_of, pool_rows, 
 from tests.advisor.billing.months_drawn import PERIOD
 
 
-def labelled(lake: Lake, container: str, windows: int) -> None:
+def labelled(lake: Lake, container: str, windows: int, kind: str) -> None:
     """Put labels of the first metered windows into a lake."""
     ends = [HOURS[0] + (number + 1) * timedelta(minutes=5) for number in range(windows)]
-    shared = {"cluster": "c", "node": "n1", "container": container, "qos": "LS", "kind": "waiting", "log_slowdown": 0.1}
+    shared = {"cluster": "c", "node": "n1", "container": container, "qos": "LS", "kind": kind, "log_slowdown": 0.1}
     found = [shared | {"window_start": e - timedelta(minutes=5), "window_end": e, "arrived_at": e} for e in ends]
     rows_ = [{name: one.get(name) for name in LABELS.schema.names} for one in found]
     lake.replace("labels", HOURS[0], END, "test", pa.Table.from_pylist(rows_, LABELS.schema))
@@ -30,7 +30,7 @@ def seen_in(lake: Lake, folder: Path, of: PriceBook) -> tuple[Seen, ...] | None:
 
 def test_a_draft_with_rebates_says_for_what_interference_could_be_seen(tmp_path: Path) -> None:
     lake, book = lake_of(tmp_path / "lake", rows(), pool_rows()), price_book()
-    labelled(lake, "web-1", 24)
+    labelled(lake, "web-1", 24, "latency")
 
     seen = seen_in(lake, tmp_path / "l", book)
 
@@ -38,6 +38,16 @@ def test_a_draft_with_rebates_says_for_what_interference_could_be_seen(tmp_path:
     assert seen == (Seen("shop", 2 * windows, 24), Seen("unattributed", windows, 0))
     assert "seen in 2% of the time" in seen_sentence(seen)
     assert seen_in(lake, tmp_path / "l", replace(book, policy=replace(book.policy, theta_ppm=0))) is None
+
+
+def test_a_label_made_of_waiting_alone_is_no_ground_to_give_anything_back(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path / "lake", rows(), pool_rows())
+    labelled(lake, "web-1", 24, "waiting")
+
+    seen = seen_in(lake, tmp_path / "l", price_book())
+
+    assert seen is not None
+    assert sum(one.labelled for one in seen) == 0
 
 
 def test_a_draft_of_before_keeps_its_name(tmp_path: Path) -> None:
