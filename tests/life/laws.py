@@ -227,12 +227,18 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
     for name, pods in pods_by_container(truth).items():
         use = Use.of(truth, pods, late=True)
         gone = [pod.node for pod in pods if pod.ending == "orphaned" and truth.heard(pod.node.end) != pod.node.end]
-        spare = use.unseen_minutes + EDGES * len(pods) + NODE_SILENCE_S / MINUTE_S * len(gone)
+        spare = use.unseen_minutes + EDGES * len(pods) + sum(_silence_s(truth, node) for node in gone) / MINUTE_S
         spare += sum(_stands_on_s(truth, pod) / MINUTE_S for pod in pods)
         highest = use.whole + use.allowed + use.request_cores * spare
         if name not in confused and not use.shown - use.allowed <= found[name] <= highest:
             wrong.append(f"{_who(life)} {name}: {found[name]:.2f} metered, used {use.shown:.2f} to {highest:.2f}")
     return wrong
+
+
+def _silence_s(truth: Timeline, node: Node) -> float:
+    """After how long silence shows that pods of a node are gone: their own where its name is in use again."""
+    again = any(other.name == node.name and other.start >= node.end for other in truth.nodes)
+    return CONTAINER_SILENCE_S if again else NODE_SILENCE_S
 
 
 def _stands_on_s(truth: Timeline, pod: Pod) -> float:
@@ -321,7 +327,7 @@ def nothing_ended_is_advised_on(life: Life, _computed: Computed) -> Violations:
 
     Samples are held until `minute`: what falls silent is seen by them.
     """
-    truth, snapshot = life.truth, life.snapshot
+    truth, snapshot, confused = life.truth, life.snapshot, _confused(life)
     at = min(snapshot.as_of_us / 1e6 - START_S, life.minute)
     wrong = [
         f"{_who(life)} at {at:.0f}: node {name} is there"
@@ -331,7 +337,7 @@ def nothing_ended_is_advised_on(life: Life, _computed: Computed) -> Violations:
     last = {name: max(_kept_until(truth, pod) for pod in pods) for name, pods in pods_by_container(truth).items()}
     for container in snapshot.containers:
         name = named(truth, container, at)
-        if at > last.get(name, inf):
+        if name not in confused and at > last.get(name, inf):
             wrong.append(f"{_who(life)} at {at:.0f}: {name} is a resident, until {last[name]:.0f}")
     return wrong
 
