@@ -416,11 +416,11 @@ def weighed(scene: Scene, slow: Ints) -> Weighed:
 
 
 def _waited_for(scene: Scene, slow: Ints) -> Floats:
-    """(r + 1,) share of the waiting in some windows that is for each of RESOURCES; all 1 where other labels are known.
+    """(r + 1,) share of the waiting in some windows that is for each of RESOURCES; all 1 where more is known than that.
 
-    A label of waiting holds no harm through what no task waits for.
+    A label of waiting holds no harm through what no task waits for; where CPI is known, it holds that too.
     """
-    if (scene.windows.label_signal[slow] != ALONE).any():
+    if (scene.windows.label_signal[slow] != ALONE).any() or np.isfinite(floats(scene.rows["cpi"])[slow]).any():
         return np.ones(len(RESOURCES))
     lost = np.log(waits(scene.rows.take(pa.array(slow)))).sum(axis=0)
     share = dict(zip(WAITED, (lost / max(lost.sum(), 1e-9)).tolist(), strict=True))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from advisor.diagnosis.analyse import DEMANDS, Evidence, Pins, diagnose
+from advisor.diagnosis.analyse import DEMANDS, RESOURCES, Evidence, Pins, diagnose
 from advisor.diagnosis.coverage import Coverage
 from advisor.diagnosis.report_file import read_report
 from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played
@@ -174,6 +174,25 @@ def test_where_answers_alone_are_late_everywhere_it_is_downstream(calm: pa.Table
     verdicts = [one.verdict for one in found if one.container in mine]
     assert count >= 3
     assert verdicts == ["downstream"] * count
+
+
+@pytest.mark.parametrize(("cpi", "through"), [(None, {"disk", "disk_ios"}), (1.0, set(RESOURCES))])
+def test_where_waiting_is_all_that_is_known_a_neighbour_counts_through_what_is_waited_for(
+    calm: pa.Table, tables: Tables, cpi: float | None, through: set[str]
+) -> None:
+    given, uid = tables.evidence, calm["container"][0].as_py()
+    (mine, labelled), state = (pc.equal(of["container"], uid) for of in (given.state, given.labels)), given.state
+    for name, value in (("cpi", cpi), ("rt_mean_ms", None), ("psi_io_full_frac", 0.3)):
+        put = pc.if_else(mine, pa.scalar(value, pa.float64()), state[name])
+        state = state.set_column(state.schema.get_field_index(name), state.schema.field(name), put)
+    labels = raised(given, labelled, np.log(1.4), kind="waiting")
+
+    found = diagnose(replace(given, state=state, labels=labels), round(TIMES[-1] * 1e6))
+
+    (one,) = (one for one in found if one.container == uid)
+    assert (one.kind, "judged by waiting alone" in one.reason) == ("waiting", True)
+    assert one.suspects
+    assert {suspect.resource for suspect in one.suspects} <= through
 
 
 @given(seed=st.integers(0, 300))
