@@ -28,7 +28,6 @@ MOVE = 0.002
 """Cost of a move, where a node's whole capacity above its safe level costs 1 for each resource."""
 BUDGETS_S = tuple(round(0.05 * 1.15**turn, 3) for turn in range(50))
 """Times to search; the shortest one after which a plan is good counts."""
-FIRST_S = 0.5
 SHRUNK = 10
 
 
@@ -90,10 +89,11 @@ def good(problem: Problem, number: int) -> Planned:
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     """A first plan, and a good one of both sizes."""
     compile_kernels()
-    planned(drawn(arguments.nodes // SHRUNK, np.random.default_rng(0)), arguments.seed, FIRST_S)
+    first_s = arguments.first_ms / 1000
+    planned(drawn(arguments.nodes // SHRUNK, np.random.default_rng(0)), arguments.seed, first_s)
     small = good(drawn(arguments.nodes // SHRUNK, rng), arguments.seed)
     problem = drawn(arguments.nodes, rng)
-    first = planned(problem, arguments.seed, FIRST_S)
+    first = planned(problem, arguments.seed, first_s)
     if first.left >= 1.0 or not first.plan.moves:
         raise SystemExit("the first plan improves nothing")
     large = good(problem, arguments.seed)
@@ -118,6 +118,9 @@ def _arguments(parser: ArgumentParser) -> None:
         help="of the larger cluster; 30 containers each (10,000)",
     )
     parser.add_argument("--seed", type=seed, default=1, help="of random moves (1)")
+    parser.add_argument(
+        "--first-ms", type=whole(10, 600_000), default=500, help="milliseconds to search for the first plan (500)"
+    )
 
 
 PLAN_SCALE = Benchmark("plan-scale", "how long a plan takes for 300,000 containers", run, 1, _arguments)
