@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from cohabit.config.errors import CohabitError
 from cohabit.doctor.finding import Finding, ok, problem, warning
+from ingest.kube.yaml_depth import refuse_deep
 
 VERB = "prioritize"
 PREFIX_PATH = "/extender"
@@ -62,7 +63,9 @@ def read_config(path: Path) -> object:
             "--config reads YAML with PyYAML, which the serve extra brings: pip install pyyaml"
         ) from error
     try:
-        return yaml.safe_load(path.read_bytes())
+        content = path.read_bytes()
+        refuse_deep(content)
+        return yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         # 2026-13-45 and numbers of 5,000 digits, !!bool x, !!timestamp x, lists in each other
         raise CohabitError(

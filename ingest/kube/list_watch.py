@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ingest.kube.yaml_depth import refuse_deep
 from ingest.schema.errors import ClusterRefused, ClusterUnanswered, IngestError, PositionExpired
 
 PAGE = 500
@@ -198,13 +199,25 @@ def core_api(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) 
         if in_cluster and kubeconfig is None and context is None:
             loaders.load_incluster_config(client_configuration=settings)
         else:
+            for named in _configurations(path):
+                refuse_deep(named.read_bytes())
             loaders.load_kube_config(path, context, client_configuration=settings, persist_config=False)
     except (config.ConfigException, YAMLError) as error:
+        raise _no_cluster(str(error)) from error
+    except OSError as error:
         raise _no_cluster(str(error)) from error
     except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
         raise _no_cluster(f"it is YAML, but no configuration ({type(error).__name__})") from error
     settings.retries = False  # a retry of the client's own would hide that a watch broke off
     return client.CoreV1Api(client.ApiClient(settings))
+
+
+def _configurations(path: str | None) -> list[Path]:
+    """Files that the client reads its configuration from, of which several may be named in KUBECONFIG."""
+    from kubernetes.config.kube_config import ENV_KUBECONFIG_PATH_SEPARATOR, KUBE_CONFIG_DEFAULT_LOCATION
+
+    names = (path or KUBE_CONFIG_DEFAULT_LOCATION).split(ENV_KUBECONFIG_PATH_SEPARATOR)
+    return [named for name in names if name and (named := Path(name).expanduser()).is_file()]
 
 
 def _no_cluster(reason: str) -> IngestError:
