@@ -44,11 +44,12 @@ def run_mixed(arguments: Namespace, rng: np.random.Generator) -> Result:
         for name, (mixed, whole) in _pair(replace(PLAN, law=law, seed=seed)).items():
             found[name].append((mixed, whole))
             print(f"{law}, seed {seed}: {name} {mixed:.4f}, all {whole:.4f}", file=sys.stderr, flush=True)
-    ratios = [_ratio(name, np.array(pairs), rng) for name, pairs in found.items()]
+    ratios = [ratio_over_seeds(name, np.array(pairs), rng) for name, pairs in found.items()]
     return {TOP: {key: value for of in ratios for key, value in of.items()}}
 
 
-def _ratio(name: str, pairs: Floats, rng: np.random.Generator) -> dict[str, float]:
+def ratio_over_seeds(name: str, pairs: Floats, rng: np.random.Generator) -> dict[str, float]:
+    """Ratio of the means of (seeds, 2) pairs, and the ends of its 95 % interval over seeds drawn again."""
     drawn = pairs[rng.integers(0, len(pairs), (AGAIN, len(pairs)))].mean(axis=1)
     low, high = np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975]).tolist()
     whole = float(pairs[:, 0].mean() / pairs[:, 1].mean())

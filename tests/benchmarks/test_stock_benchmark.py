@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.stock import Labelled, figures
+from benchmarks.stock_mixed import ratio_over_seeds
 from ingest.simulator.law import HIDDEN
 
 
@@ -32,3 +33,13 @@ def test_ranks_are_of_labelled_windows_that_wait_and_flags_of_those_that_do_not(
         "blind_windows": 2.0,
         "throttled_windows": 2.0,
     }
+
+
+def test_both_fleets_of_a_seed_are_drawn_again_together() -> None:
+    whole = np.array([0.1, 0.2, 0.9])
+
+    same = ratio_over_seeds("error", np.column_stack([1.5 * whole, whole]), np.random.default_rng(0))
+    apart = ratio_over_seeds("error", np.column_stack([np.array([0.1, 0.3, 0.9]), whole]), np.random.default_rng(0))
+
+    assert same == pytest.approx({"error_ratio": 1.5, "error_ratio_low": 1.5, "error_ratio_high": 1.5})
+    assert apart["error_ratio_low"] == 1.0 < apart["error_ratio"] < apart["error_ratio_high"] == pytest.approx(1.5)
