@@ -1,7 +1,8 @@
 """Coverage: how much of what runs a diagnosis could look at, and why not the rest. Kernel."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from math import floor
 
 import numpy as np
@@ -20,8 +21,19 @@ WHY = REASONS | {
     UNNAMED: "no placement names the app, or no record describes the node",
     UNMEASURED: "runs by its placement, and no exporter sends anything of it",
 }
+SHARED = {
+    "CPU": ("pressure_cpu",),
+    "cache": ("pressure_llc",),
+    "memory bandwidth": ("pressure_memory_bandwidth",),
+    "memory": ("pressure_memory",),
+    "disk": ("pressure_disk", "pressure_disk_ios"),
+    "network": ("pressure_net",),
+}
+"""What every node's containers share, by the columns that say how much neighbours use of it."""
 KEYS = ("cluster", "node", "app", "container")
-LABELS = (*KEYS, "window_end", "qos", "kind", "log_slowdown", "reason")
+LABELS = (
+    *KEYS, "window_end", "qos", "kind", "log_slowdown", "reason", *(name for of in SHARED.values() for name in of)
+)  # fmt: skip
 """Columns of `labels` that coverage is made of."""
 STATE = (*KEYS, "window_end", "qos")
 """The same of `node_state`."""
@@ -30,7 +42,10 @@ PLACED = (*KEYS, "qos")
 LABELLED = ""
 """In the place of a reason."""
 SUMMED = pa.schema(
-    [*((name, pa.string()) for name in KEYS), ("kind", pa.string()), ("reason", pa.string()), ("windows", pa.int64())]
+    [
+        *((name, pa.string()) for name in (*KEYS, "kind", "reason")),
+        *((name, pa.int64()) for name in ("windows", *SHARED)),
+    ]
 )
 """Windows of containers, see running_windows."""
 MOSTLY = 0.9
@@ -85,6 +100,7 @@ class Coverage:
         clusters: windows by cluster.
         nodes: windows by node.
         apps: windows by app; those of no known app are left out.
+        unreported: of SHARED, what neighbours use in less than half of the windows with a label.
     """
 
     looked: Looked = Looked(0, 0)
@@ -94,6 +110,7 @@ class Coverage:
     clusters: Mapping[str, Looked] = field(default_factory=dict)
     nodes: Mapping[str, Looked] = field(default_factory=dict)
     apps: Mapping[str, Looked] = field(default_factory=dict)
+    unreported: tuple[str, ...] = ()
 
     @property
     def share(self) -> float:
@@ -111,8 +128,9 @@ def running_windows(labels: pa.Table, measured: pa.Table, placed: pa.Table, end_
         end_us: end of the stretch, microseconds since 1970.
 
     Returns:
-        Columns KEYS, `kind`, `reason` (LABELLED where there is a label), `windows` (how many). Best-effort containers
-        are left out: they are never victims. What is measured and has no row in `labels` is UNNAMED; what is placed and
+        Columns KEYS, `kind`, `reason` (LABELLED where there is a label), `windows` (how many), and for each of SHARED
+        the number of windows with a label in which its use by neighbours is known. Best-effort containers are left
+        out: they are no victims. What is measured and has no row in `labels` is UNNAMED; what is placed and
         not measured is UNMEASURED.
 
     Raises:
@@ -131,26 +149,38 @@ def running_windows(labels: pa.Table, measured: pa.Table, placed: pa.Table, end_
     heard = pa.concat_tables([named.select(keys[:2]), state.select(keys[:2])])
     silent = placed.filter(pa.array(~np.isin(*key_codes(placed, heard, keys[:2]))))
     lasted = np.maximum((end_us - silent["since_us"].to_numpy()) // LABEL_US, 1)
+    told = {name: pc.and_(known, _any_valid(labels, columns)) for name, columns in SHARED.items()}
+    labelled = labels.select([*KEYS, "qos", "kind"]).append_column("reason", reason)
+    for name, there in told.items():
+        labelled = labelled.append_column(name, there.cast(pa.int64()))
     parts = [
-        _part(labels, labels["kind"], reason, np.ones(labels.num_rows, np.int64)),
-        _part(left, None, _same(UNNAMED, left.num_rows), np.ones(left.num_rows, np.int64)),
-        _part(silent, None, _same(UNMEASURED, silent.num_rows), lasted),
+        _part(labelled, np.ones(labels.num_rows, np.int64)),
+        _part(_without_label(left, UNNAMED), np.ones(left.num_rows, np.int64)),
+        _part(_without_label(silent, UNMEASURED), lasted),
     ]
-    by = [*KEYS, "kind", "reason"]
-    summed = pa.concat_tables(parts).group_by(by, use_threads=False).aggregate([("windows", "sum")])
-    return summed.rename_columns({"windows_sum": "windows"})
+    sums = ("windows", *SHARED)
+    by = pa.concat_tables(parts).group_by([*KEYS, "kind", "reason"], use_threads=False)
+    return by.aggregate([(name, "sum") for name in sums]).rename_columns({f"{name}_sum": name for name in sums})
 
 
-def _same(reason: str, count: int) -> pa.Array:
-    return pa.array([reason] * count, pa.string())
+def _any_valid(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
+    """(n,) whether any of some columns is there."""
+    return reduce(pc.or_, (rows[name].is_valid() for name in columns))
 
 
-def _part(rows: pa.Table, kind: pa.ChunkedArray | None, reason: pa.ChunkedArray, count: Ints) -> pa.Table:
+def _without_label(rows: pa.Table, reason: str) -> pa.Table:
+    count = rows.num_rows
+    found = rows.append_column("kind", pa.nulls(count, pa.string()))
+    found = found.append_column("reason", pa.array([reason] * count, pa.string()))
+    for name in SHARED:
+        found = found.append_column(name, pa.array(np.zeros(count, np.int64)))
+    return found
+
+
+def _part(rows: pa.Table, count: Ints) -> pa.Table:
     """Rows as they are counted, without best-effort ones."""
-    columns = {name: rows[name].cast(pa.string()) for name in KEYS}
-    columns |= {"kind": pa.nulls(rows.num_rows, pa.string()) if kind is None else kind}
-    columns |= {"reason": reason, "windows": pa.array(count, pa.int64())}
-    return pa.table(columns, SUMMED).filter(pa.array(~is_best_effort(rows["qos"])))
+    counted = rows.append_column("windows", pa.array(count, pa.int64()))
+    return counted.filter(pa.array(~is_best_effort(rows["qos"]))).select(SUMMED.names).cast(SUMMED)
 
 
 def coverage(windows: pa.Table) -> Coverage:
@@ -178,7 +208,13 @@ def coverage(windows: pa.Table) -> Coverage:
         clusters=_split(rows, "cluster"),
         nodes=_split(rows, "node"),
         apps=_split(rows, "app"),
+        unreported=_unreported(rows),
     )
+
+
+def _unreported(rows: pa.Table) -> tuple[str, ...]:
+    labelled = pc.sum(rows["labelled"]).as_py() or 0
+    return tuple(name for name in SHARED if 2 * (pc.sum(rows[name]).as_py() or 0) < labelled)
 
 
 def _containers(rows: pa.Table) -> int:
@@ -229,6 +265,8 @@ def sentences(of: Coverage) -> list[str]:
         found.append(
             f"{of.by_waiting:,} are judged by waiting alone: harm through cache and memory bandwidth is not seen"
         )
+    if of.unreported:
+        found.append(f"use of {', '.join(of.unreported)} is not reported: no neighbour is named for harm through it")
     return found
 
 

@@ -103,6 +103,8 @@ class CoverageReply(Body):
     """By node, the least first."""
     apps: list[LookedReply]
     """By app, the least first."""
+    unreported: list[str]
+    """What containers share whose use is not reported: no neighbour is named for harm through it."""
 
 
 class VictimsReply(Body):
@@ -291,6 +293,7 @@ def _coverage(of: Coverage) -> CoverageReply:
         unseen=unseen,
         nodes=_least_first(of.nodes),
         apps=_least_first(of.apps),
+        unreported=list(of.unreported),
     )
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from advisor.diagnosis.coverage import KEYS, Coverage, Looked, Unseen, coverage, running_windows, sentences
+from advisor.diagnosis.coverage import KEYS, SHARED, Coverage, Looked, Unseen, coverage, running_windows, sentences
 
 END = datetime(2026, 3, 2, tzinfo=UTC)
 END_US = round(END.timestamp() * 1e6)
@@ -20,7 +20,19 @@ def table(rows: Iterable[tuple[object, ...]], **more: pa.DataType) -> pa.Table:
 
 
 def labels(*rows: tuple[object, ...]) -> pa.Table:
-    return table(rows, qos=TEXT, window_end=TIME, kind=TEXT, log_slowdown=pa.float64(), reason=TEXT)
+    found = table(rows, qos=TEXT, window_end=TIME, kind=TEXT, log_slowdown=pa.float64(), reason=TEXT)
+    for name in (name for of in SHARED.values() for name in of):
+        found = found.append_column(name, pa.array([0.1] * found.num_rows, pa.float64()))
+    return found
+
+
+def unreported(found: pa.Table, *names: str, rows: int = 100) -> pa.Table:
+    """The same, where the first rows lack what neighbours use of some."""
+    for name in names:
+        place = found.column_names.index(name)
+        values = [None if number < rows else 0.1 for number in range(found.num_rows)]
+        found = found.set_column(place, name, pa.array(values, pa.float64()))
+    return found
 
 
 def state(*rows: tuple[object, ...]) -> pa.Table:
@@ -73,6 +85,18 @@ def test_nothing_that_runs_is_nothing_looked_at() -> None:
     assert found == Coverage()
     assert found.share == 0
     assert sentences(found) == ["nothing was looked at: no latency-sensitive container was measured"]
+
+
+def test_what_exporters_do_not_report_of_neighbours_is_named_where_most_windows_lack_it() -> None:
+    def lacking(*names: str, rows: int = 100) -> tuple[str, ...]:
+        some = labels(*((*WEB, "LS", END - number * WINDOW, "latency", 0.1, None) for number in range(4)))
+        return coverage(running_windows(unreported(some, *names, rows=rows), state(), placed(), END_US)).unreported
+
+    assert lacking() == ()
+    assert lacking("pressure_disk") == ()
+    assert lacking("pressure_disk", "pressure_disk_ios", "pressure_llc") == ("cache", "disk")
+    assert lacking("pressure_net", rows=2) == ()
+    assert lacking("pressure_net", rows=3) == ("network",)
 
 
 def test_all_is_said_of_all_alone() -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import combinations
 from pathlib import Path
 from shutil import copytree, ignore_patterns
+from time import time_ns
 
 import numpy as np
 import pyarrow as pa
@@ -16,22 +17,32 @@ from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner, Result
 
 from advisor.api.app import create_app
+from advisor.billing.ledger.drafts import seen_sentence
+from advisor.database.engine import migrate, open_store
 from advisor.diagnosis.coverage import sentence
 from advisor.diagnosis.report_file import FILE
 from advisor.placement.model_state import Serving
 from advisor.ui.app import create_pages
 from advisor.ui.site.identity import OpenEntrance
+from cohabit.billing.interference_seen import seen_by_team
 from cohabit.cli.main import app
 from cohabit.diagnosis.diagnose import coverage_until, newest_window
 from cohabit.doctor.measurements import labels as examined
+from cohabit.refresh.live_state import LiveState
+from cohabit.refresh.main import Refresh, refresh_from_files
+from cohabit.terminal.locations import TOPICS
 from features.contention.node_state import Facts, node_state
 from features.jobs.job_plan import JOB
+from features.jobs.local_metering import run_local
+from features.labels.slowdown import WAITING
 from features.labels.waiting import STALLS
+from features.metering.units import Hours
 from features.profiles.per_app import labels_of
 from features.schema.tables import LABELS, NODE_STATE, TABLES
 from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.registry.registry import Registry
+from tests.advisor.billing.metered_month import price_book
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=2, apps=3, per_node=6, hours=1.5, seed=4)
@@ -143,6 +154,65 @@ def test_nobody_is_said_to_be_well_of_what_was_not_looked_at(
         assert ("why not the rest" in ran.stdout, "why not the rest" in said) == (True, True)
     if covered is not None and covered.by_waiting:
         assert all("cache and memory bandwidth is not seen" in text for text in (ran.stdout, said, *shown))
+    if share > 0 and "memory, disk and network" in removed:
+        lacking = "cache, memory bandwidth, memory, disk, network is not reported: no neighbour is named"
+        assert all(lacking in " ".join(text.split()) for text in (ran.stdout, said, *shown))
+
+
+@pytest.fixture(scope="module")
+def desk(whole: Lake, bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Settings of a cluster with a model, a snapshot and a store, whose hours are metered."""
+    folder = tmp_path_factory.mktemp("desk")
+    state = LiveState(PLAN.cluster, lambda: time_ns() // 1000)
+    how = Refresh(folder / "snapshots", 0.0, 1)
+    refresh_from_files(whole.root.parent / "stream", TOPICS, state, whole, how, published=lambda *_: None)
+    start, end = whole_span(whole)
+    run_local(whole, Hours.between(start, end.replace(minute=0)), lambda *_: None)
+    (folder / "registry").mkdir()
+    (folder / "registry" / bundle.name).symlink_to(bundle, target_is_directory=True)
+    Registry(folder / "registry").promote(bundle.name)
+    with open_store(str(folder / "store.sqlite")) as engine:
+        migrate(engine)
+    return {
+        "COHABIT_SNAPSHOTS": str(folder / "snapshots"),
+        "COHABIT_REGISTRY": str(folder / "registry"),
+        "COHABIT_DATABASE": str(folder / "store.sqlite"),
+        "COHABIT_CLUSTER": PLAN.cluster,
+        "COHABIT_PLANS__MAX_SNAPSHOT_AGE_HOURS": "1e6",
+        "COLUMNS": "200",
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("removed", REMOVED, ids=lambda removed: " ".join(removed) or "nothing")
+def test_plans_drift_and_bills_say_what_was_not_looked_at(
+    whole: Lake, usage: pa.Table, desk: dict[str, str], tmp_path: Path, removed: tuple[str, ...]
+) -> None:
+    lake = without(whole, usage, removed, tmp_path)
+    planned, drifted = (
+        CliRunner().invoke(app, [*words, "--lake", str(lake.root)], env=desk)
+        for words in (("plan", "create"), ("model", "drift"))
+    )
+
+    labels = lake.read("labels", columns=["log_slowdown", "kind"])
+    assert "looked at" in drifted.stdout, drifted.output
+    if labels.num_rows:
+        covered = coverage_until(lake, newest_window(lake))
+        assert sentence(covered)[1:] in planned.stdout.splitlines()[0]
+        blind = covered.share == 0
+    else:
+        assert "no container has an app on a described node" in " ".join(planned.output.split())
+        blind = True
+    if blind:
+        assert [word for word in ALL_WELL for text in (planned.output, drifted.output) if word in text] == []
+        assert "fine: served as it is" not in drifted.stdout
+    none_found = "0 of these containers are slowed" in planned.stdout
+    assert planned.exit_code == (3 if blind else 0 if none_found else 1), planned.output
+    seen = seen_by_team(lake, PLAN.cluster, f"{whole_span(whole)[0]:%Y-%m}", [price_book()])
+    known = labels.filter(pc.and_(labels["log_slowdown"].is_valid(), pc.not_equal(labels["kind"], WAITING)))
+    assert seen is not None
+    assert (sum(one.labelled for one in seen) > 0) == (known.num_rows > 0)
+    assert ("seen in 0%" in seen_sentence(seen)) == (known.num_rows == 0)
 
 
 def test_inputs_that_labels_are_made_of_are_missed(whole: Lake, usage: pa.Table, tmp_path: Path) -> None:
