@@ -1,6 +1,6 @@
 """Profiles: an app's typical use by one container, and its sensitivity, as known at given times. Kernel."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +30,10 @@ def profile_app(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Table:
 
     Source: ours, docs/decisions/0006-profiles.md.
     """
-    sensitivity, team = running_sensitivities(states, as_of_us), running_teams(states, as_of_us)
+    sensitivity, kind = running_sensitivities(states, as_of_us)
+    of_app = {"team": running_teams(states, as_of_us), "kind": pa.array(kind, pa.string())}
     return pa.concat_tables(
-        _on_platform(state, as_of_us, found, team) for state, found in zip(states, sensitivity, strict=True)
+        _on_platform(state, as_of_us, found, of_app) for state, found in zip(states, sensitivity, strict=True)
     )
 
 
@@ -67,7 +68,7 @@ def running_teams(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Array:
     return with_team["team"].combine_chunks().take(pa.array(count - 1, mask=count == 0))
 
 
-def _on_platform(state: pa.Table, as_of_us: Ints, sensitivity: Floats, team: pa.Array) -> pa.Table:
+def _on_platform(state: pa.Table, as_of_us: Ints, sensitivity: Floats, of_app: Mapping[str, pa.Array]) -> pa.Table:
     ordered = _in_order(state)
     counts = np.searchsorted(micros(ordered["arrived_at"]), as_of_us, side="right")
     known = np.diff(counts, prepend=0) > 0
@@ -78,7 +79,7 @@ def _on_platform(state: pa.Table, as_of_us: Ints, sensitivity: Floats, team: pa.
         c: pa.array([ordered[c][0].as_py()] * int(known.sum()), pa.string()) for c in ("cluster", "app", "platform")
     }
     peak = np.fmax.accumulate(floats(ordered["qps"]))
-    columns |= {"qps_peak": peak[counts[known] - 1], "team": team.filter(pa.array(known))}
+    columns |= {"qps_peak": peak[counts[known] - 1]} | {c: of_app[c].filter(pa.array(known)) for c in of_app}
     columns |= {"as_of": pa.array(as_of_us[known], TIMESTAMP), "windows": counts[known].astype(np.float64)}
     return table(columns, PROFILES.schema)
 

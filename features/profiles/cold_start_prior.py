@@ -4,7 +4,8 @@ On a platform an app is expected between the mean of all apps and that of its te
 more teams differ compared with apps within a team. An app that ran elsewhere is expected to differ from that as it does
 there, the more so the more alike apps are to themselves. The weights of teams and other platforms are learnt from the
 profiles, time by time; uninformative teams get no weight. Means are of log(1 + value): a few apps are slowed down many
-times as much as most.
+times as much as most. Sensitivities by labels of waiting count only where no better ones are known: waiting knows no
+harm through caches, and its level is uncertain.
 """
 
 from collections.abc import Callable
@@ -12,13 +13,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints, floats, micros, side_by_side
 from features.columnar.asof_join import stands_until
 from features.columnar.composite_keys import dense, joint, ranks, rising
+from features.labels.slowdown import WAITING
 from features.profiles.shrinkage import Nested, nested, sums
-from features.schema.catalog import EXPECTED
+from features.schema.catalog import EXPECTED, SENSITIVITIES
 
 
 def expected(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> Floats:
@@ -104,6 +107,8 @@ def _by_time(keys: pa.Table, time_us: Ints, profiles: pa.Table, ask: Callable[["
     order = rising(one, micros(profiles["as_of"]))
     known, since = known.take(order), micros(profiles["as_of"])[order]
     until = stands_until(one[order], since)
+    waited = np.asarray(pc.fill_null(pc.equal(profiles["kind"].take(pa.array(order)), WAITING), fill_value=False))
+    is_sensitivity = np.array([EXPECTED[i] in SENSITIVITIES for i in ever])
     times = np.unique(since)
     at = np.searchsorted(times, time_us, side="right") - 1
     at[asking.platform == asking.sizes.platforms - 1] = -1
@@ -111,9 +116,13 @@ def _by_time(keys: pa.Table, time_us: Ints, profiles: pa.Table, ask: Callable[["
         stood = np.flatnonzero((since <= times[number]) & (times[number] < until))
         rows = pa.array(order[stood])
         values = side_by_side([floats(profiles[EXPECTED[i]].take(rows)) for i in ever])
-        then = _known(known.take(stood), since[stood], np.log1p(values))
+        better = np.where(waited[stood, None] & is_sensitivity, np.nan, values)
         asked = np.flatnonzero(at == number)
-        found[np.ix_(asked, ever)] = np.expm1(ask(then, asking.take(asked)))
+        answer = np.full((len(asked), len(ever)), np.nan)
+        for some in (better, values) if waited[stood].any() else (values,):
+            then = _known(known.take(stood), since[stood], np.log1p(some))
+            answer = np.where(np.isfinite(answer), answer, ask(then, asking.take(asked)))
+        found[np.ix_(asked, ever)] = np.expm1(answer)
     return found
 
 

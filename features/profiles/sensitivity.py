@@ -9,7 +9,7 @@ from features.columnar.arrow_columns import Floats, Ints, floats, micros
 from features.columnar.nonneg_ridge import non_negative_ridge
 from features.labels.app_version import UNKNOWN
 from features.labels.interference_adjust import MIN_HARM_ROWS, bent
-from features.labels.slowdown import label_app, label_windows, pressure_of
+from features.labels.slowdown import NO_SIGNAL, WAITING, label_app, label_windows, pressure_of
 from features.schema.catalog import NAMES
 
 TYPICAL = 0.5
@@ -24,7 +24,7 @@ BORROWED = 250.0
 """Windows of a platform by which its own word counts as much as that of all platforms."""
 
 
-def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> list[Floats]:
+def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> tuple[list[Floats], list[str | None]]:
     """An app's sensitivity to each resource on each platform, as known at each time.
 
     Args:
@@ -33,15 +33,25 @@ def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> list[Fl
 
     Returns:
         (t, resources) for each platform, as `sensitivities` of the label windows that had ended and arrived by each
-        time. The app's normal is fitted anew for each time: labels of the whole stretch would let the future into the
-        past.
+        time, and (t,) kinds of their labels: `waiting` if those of any platform are, None where there is no label. The
+        app's normal is fitted anew for each time: labels of the whole stretch would let the future into the past.
 
     Source: ours, docs/decisions/0006-profiles.md.
     """
     labels_of = [_RunningLabels(state) for state in states]
-    found = [sensitivities([platform.by(int(time)) for platform in labels_of]) for time in as_of_us]
+    found, kinds = [], []
+    for time in as_of_us.tolist():
+        labels = [platform.by(time) for platform in labels_of]
+        found.append(sensitivities(labels))
+        kinds.append(_kind(labels))
     whole = np.array(found).reshape(len(as_of_us), len(states), len(NAMES))
-    return list(whole.transpose(1, 0, 2))
+    return list(whole.transpose(1, 0, 2)), kinds
+
+
+def _kind(labels: Sequence[pa.Table]) -> str | None:
+    """The kind whose level is the least known, of an app's labels on all platforms; None without any."""
+    kinds: set[str] = {part["kind"][0].as_py() for part in labels if part.num_rows} - {NO_SIGNAL}
+    return WAITING if WAITING in kinds else min(kinds, default=None)
 
 
 def sensitivities(labels: Sequence[pa.Table]) -> Floats:

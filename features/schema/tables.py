@@ -145,7 +145,7 @@ LABELS = Table(
 
 PROFILES = Table(
     "profiles",
-    4,
+    5,
     ("cluster", "app", "platform", "as_of"),
     "as_of",
     (
@@ -166,6 +166,7 @@ PROFILES = Table(
         Column(
             "team", pa.string(), "", "team that owned the app when it was last reported, on any platform; null: never"
         ),
+        Column("kind", pa.string(), "", "kind of the labels behind the sensitivities, see `labels`; null: none yet"),
     ),
 )
 

@@ -57,11 +57,13 @@ def profiles(rng: np.random.Generator) -> pa.Table:
     for app in ("web", "db"):
         for as_of in (-600, 0):
             known = {c: None if rng.random() < 0.2 else rng.uniform(0, 0.5) for c in columns}
-            rows.append({"cluster": "c", "app": app, "platform": "p", "as_of": at(as_of), "windows": 30.0, **known})
+            own = {"app": app, "platform": "p", "kind": "waiting" if as_of else rng.choice(["latency", "waiting"])}
+            rows.append({"cluster": "c", "as_of": at(as_of), "windows": 30.0, **own, **known})
     for number in range(
         8
     ):  # cold_start_prior: teams that differ, on two platforms; one app never ran on the nodes' own
         own = {"app": f"kin-{number}", "team": f"team-{number % 3}", "platform": "q" if number == 7 else "p"}
+        own["kind"] = rng.choice(["latency", "waiting"])
         known = {c: rng.uniform(0, 0.1) + 0.2 * (number % 3) for c in columns}
         rows.append({"cluster": "c", "as_of": at(-300), "windows": 30.0, **own, **known})
     elsewhere: Row = {"cluster": "other", "app": "never-seen", "team": "team-1", "platform": "p", "as_of": at(-300)}
@@ -125,6 +127,24 @@ def test_only_what_training_fills_is_filled_in_serving(placement: Placement) -> 
 
     assert not {"profile_cpi", "profile_llc_mpki", "profile_qps", "node_frequency_ghz"} & filled
     assert {"pressure_cpu", "sensitivity_llc", "demand_net", "max_neighbour_cpu"} <= filled
+
+
+def test_a_snapshot_says_which_apps_are_known_by_waiting_alone() -> None:
+    now_us = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1e6)
+    facts, shared = Facts(nodes({"node": "n0"}), placements()), {"cluster": "c", "platform": "p", "windows": 30.0}
+    told = [("web", -600, "waiting"), ("web", -60, "latency"), ("db", -600, "waiting"), ("db", -60, None)]
+    rows = [
+        {**shared, "app": app, "as_of": at(second), "kind": kind} for app, second, kind in (*told, ("new", 0, None))
+    ]
+    known = pa.Table.from_pylist(rows, schema=PROFILES.schema)
+
+    built = build_snapshot(
+        live_view(now_us, node_state(usage(), facts), facts, known), known, version=1, as_of_us=now_us
+    )
+
+    assert dict(zip(built.apps, built.kinds, strict=True)) == {"web": "latency", "db": "waiting", "new": None}
+    codes = np.array([*map(built.apps.index, ("web", "db", "new")), -1])
+    assert built.by_waiting(codes).tolist() == [False, True, False, False]
 
 
 def test_snapshot_of_nothing_can_be_built() -> None:

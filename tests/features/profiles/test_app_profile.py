@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from features.contention.node_state import Facts, node_state
 from features.profiles.app_profile import newest
 from features.profiles.cold_start_prior import expected
 from features.profiles.per_app import profiles_of
+from features.profiles.sensitivity import MIN_WINDOWS
 from features.schema.catalog import NAMES
 from features.schema.tables import PROFILES
 from features.training.residents import newest_profile
@@ -40,6 +42,26 @@ def test_a_team_told_on_one_platform_is_known_on_all() -> None:
 def test_a_minute_that_tells_no_team_takes_none_away() -> None:
     assert teams([(30, "n0", "red"), (630, "n0", None)], 900) == [("p", "red")]
     assert teams([(30, "n0", None)], 900) == [("p", None)]
+
+
+@pytest.mark.parametrize(
+    ("signals", "kind"),
+    [
+        ({"rt_mean_ms": 5.0, "qps": 50.0}, "latency"),
+        ({"psi_cpu_some_frac": 0.02}, "waiting"),
+        ({"psi_cpu_some_frac": 0.02, "rt_mean_ms": 5.0, "qps": 50.0}, "latency"),
+        ({}, None),
+    ],
+)
+def test_a_profile_says_what_its_sensitivities_were_learnt_from(signals: dict[str, float], kind: str | None) -> None:
+    minutes = range(30, 60 * 5 * (MIN_WINDOWS + 2), 60)
+    facts = Facts(nodes({"platform": "p"}), placements())
+    rows: list[dict[str, object]] = [{"container": "a", "cpu_cores": 0.5, "ts": ts, **signals} for ts in minutes]
+    times = np.array([round(at(s).timestamp() * 1e6) for s in (60 * 10, minutes[-1] + 60)])
+
+    early, late = profiles_of(node_state(usage(*rows), facts), times)["kind"].to_pylist()
+
+    assert (early, late) == (None, kind)
 
 
 @st.composite

@@ -32,6 +32,7 @@ class Told:
     demand: float | None = 0.1
     second: int = 0
     cluster: str = "c"
+    kind: str | None = "latency"
 
 
 def profiles(told: Sequence[Told]) -> pa.Table:
@@ -45,6 +46,7 @@ def profiles(told: Sequence[Told]) -> pa.Table:
             "windows": 50.0,
             "sensitivity_cpu": None if one.cpu is None else np.expm1(one.cpu),
             "demand_cpu": one.demand,
+            "kind": one.kind,
         }
         for one in told
     ]
@@ -115,6 +117,32 @@ def test_a_team_with_few_apps_is_believed_less() -> None:
 
 def test_where_one_team_is_all_there_is_nothing_tells_it_from_others() -> None:
     assert of([Told("a", "red", 1.0), Told("b", "red", 3.0), Told("c", None, 5.0)], team="red") == pytest.approx(3.0)
+
+
+def test_what_is_known_by_waiting_counts_only_where_nothing_is_known_better() -> None:
+    """Waiting knows no harm through caches: sensitivities by it are lower than those of apps with latency."""
+    waiting = [Told(f"w{i}", None, 0.2, kind="waiting", demand=0.5) for i in range(4)]
+    known = [Told(f"a{i}", None, 2.0) for i in range(2)]
+    elsewhere = [replace(one, cluster="d") for one in known]
+
+    assert of(waiting) == of([*waiting, *elsewhere]) == pytest.approx(0.2)
+    assert of([*waiting, *known]) == pytest.approx(2.0)
+    assert of([*waiting, *(replace(one, cpu=None) for one in known)]) == pytest.approx(0.2)
+
+
+def test_what_is_used_is_known_of_apps_that_only_wait() -> None:
+    told = [Told("w", None, 0.2, kind="waiting", demand=0.5), Told("a", None, 2.0, demand=0.1)]
+
+    found = expected(keys((None, None, "p")), micros([LATER]), profiles(told))[0, DEMAND]
+
+    assert found == pytest.approx(np.expm1(np.log1p([0.5, 0.1]).mean()))
+
+
+def test_a_better_label_counts_from_when_it_is_there() -> None:
+    told = [Told("w", None, 0.2, kind="waiting"), Told("a", None, 2.0, second=LATER)]
+
+    assert of(told, second=LATER - 1) == pytest.approx(0.2)
+    assert of(told, second=LATER) == pytest.approx(2.0)
 
 
 def test_an_app_that_ran_elsewhere_is_expected_to_be_as_it_is_there() -> None:
@@ -228,6 +256,7 @@ profile = st.builds(
     demand=values,
     second=st.integers(0, 5),
     cluster=st.sampled_from(["c", "c", "d"]),
+    kind=st.sampled_from(["latency", "latency", "waiting", None]),
 )
 some_profiles = st.lists(profile, max_size=25, unique_by=lambda one: (one.cluster, one.app, one.platform, one.second))
 asked = st.tuples(
