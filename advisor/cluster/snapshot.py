@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import AdvisorError, NotFound
+from features.labels.slowdown import WAITING
 from features.schema.catalog import EXPECTED, RESOURCES
 from features.training.model_input import NODE_COLUMNS, PROFILE_COLUMNS
 from ingest.schema.atomic_file import replace_atomically
@@ -93,6 +94,7 @@ class Snapshot:
         cold_start_prior: (t + 1, p, len(EXPECTED)) what is expected of an app that is not among `apps`, by team, the
             last being that
             of teams that are not known, and platform; without teams and platforms where nothing is expected.
+        kinds: (a) kind of the labels that each app is known by, None without any; empty where kinds are unknown.
     """
 
     version: int
@@ -117,6 +119,7 @@ class Snapshot:
     racks: tuple[str | None, ...] = ()
     teams: tuple[str, ...] = ()
     cold_start_prior: Floats = field(default_factory=nothing_expected)
+    kinds: tuple[str | None, ...] = ()
 
     @cached_property
     def node_index(self) -> dict[str, int]:
@@ -138,6 +141,12 @@ class Snapshot:
         if not self.cold_start_prior.size:
             return np.full((len(team), len(EXPECTED)), np.nan)
         return np.where((platform >= 0)[:, None], self.cold_start_prior[team, platform], np.nan)
+
+    def by_waiting(self, app: Ints) -> NDArray[np.bool_]:
+        """(n,) whether apps, -1 where unknown, are known by waiting alone: so is one without labels where all are."""
+        known = {kind for kind in self.kinds if kind is not None}
+        kinds = [None if row < 0 or not self.kinds else self.kinds[row] for row in app.tolist()]
+        return np.array([kind == WAITING or (kind is None and known == {WAITING}) for kind in kinds], np.bool_)
 
     @cached_property
     def rack_of(self) -> dict[str, str]:
@@ -239,6 +248,7 @@ class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profiles_us: int = 0
     racks: tuple[str | None, ...] = ()
     teams: tuple[str, ...] = ()
+    kinds: tuple[str | None, ...] = ()
 
 
 _decode = msgspec.json.Decoder(_Names).decode
@@ -274,6 +284,8 @@ def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:
             raise ValueError(f"{array} points outside its names")
     if len(snapshot.racks) not in {0, n}:
         raise ValueError(f"names.json has {len(snapshot.racks)} racks for {n} nodes")
+    if len(snapshot.kinds) not in {0, a}:
+        raise ValueError(f"names.json has {len(snapshot.kinds)} kinds for {a} apps")
     if len(snapshot.cpusets) != m or directory_name(snapshot.version) != name:
         raise ValueError(f"names.json describes version {snapshot.version} with {len(snapshot.cpusets)} cpusets")
 

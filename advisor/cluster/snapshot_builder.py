@@ -61,7 +61,15 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
         profiles_us=latest,
         teams=teams,
         cold_start_prior=prior.reshape(len(teams) + 1, len(platforms), len(EXPECTED)),
+        kinds=_kinds(own, apps),
     )
+
+
+def _kinds(profiles: pa.Table, apps: tuple[str, ...]) -> tuple[str | None, ...]:
+    """(a,) kind of labels in the newest profile of each app that has any; None without one."""
+    known = profiles.filter(pc.is_valid(profiles["kind"])).sort_by("as_of")
+    newest = dict(zip(known["app"].to_pylist(), known["kind"].to_pylist(), strict=True))
+    return tuple(newest.get(app) for app in apps)
 
 
 def _names(*columns: pa.ChunkedArray) -> tuple[str, ...]:

@@ -102,6 +102,8 @@ class SlowdownReply(Body):
     """Mean."""
     high: float
     """Upper end of the interval."""
+    by_waiting: bool
+    """Whether the app is judged by waiting alone: no rebate rests on that."""
 
 
 class AmountsReply(Body):
@@ -306,7 +308,7 @@ def _change(of: Change) -> ChangeReply:
 
 
 def _slowdown(of: Slowdown) -> SlowdownReply:
-    return SlowdownReply(low=of.low, expected=of.mean, high=of.high)
+    return SlowdownReply(low=of.low, expected=of.mean, high=of.high, by_waiting=of.by_waiting)
 
 
 def _amounts_reply(of: Amounts) -> AmountsReply:

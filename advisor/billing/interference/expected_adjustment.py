@@ -34,11 +34,13 @@ class Slowdown:
         low: it stays above this nine times in ten.
         mean: expected.
         high: it stays below this nine times in ten.
+        by_waiting: whether it was learnt from labels of waiting: these are no ground to give anything back.
     """
 
     low: float
     mean: float
     high: float
+    by_waiting: bool = False
 
     @property
     def levels(self) -> tuple[float, float, float]:
@@ -223,7 +225,7 @@ def _back(base_micros: int, ratio: float, policy: Policy) -> int:
 
 def _rebate(incoming: IncomingPod, colocation: Colocation, residents: Residents, policy: Policy) -> Amounts:
     """Its expected rebate, without the part of its own team and the part that no account may pay."""
-    if incoming.best_effort or incoming.who.team in OWN_ACCOUNTS:
+    if incoming.best_effort or colocation.slowdown.by_waiting or incoming.who.team in OWN_ACCOUNTS:
         return NOTHING
     adds: dict[Player, float] = {}
     for one in colocation.neighbours:
@@ -258,7 +260,7 @@ def _charged(incoming: IncomingPod, players: Sequence[Player], residents: Reside
 
 def _claim(incoming: IncomingPod, one: Neighbour, residents: Residents, policy: Policy, level: int) -> Claim:
     """What a neighbour would get back, and how much of it is laid on the quoted container."""
-    team = None if one.best_effort else residents.player(one.container)
+    team = None if one.best_effort or one.slowdown.by_waiting else residents.player(one.container)
     base = 0 if team is None else max(0, residents.base_micros.get(one.container, 0)) * incoming.hours
     amount = _back(base, one.slowdown.levels[level], policy)
     liable = incoming.who.team in residents.beyond and incoming.who.team not in OWN_ACCOUNTS

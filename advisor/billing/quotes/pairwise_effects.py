@@ -63,16 +63,26 @@ def colocation(scorer: ModelScorer, incoming: IncomingPod, node: int) -> Colocat
     added = _mean_added_to(scorer, home, seats, residents, platform)
     if not all(np.isfinite(values).all() for values in (own.low, own.high, theirs.low, theirs.high, adds, added)):
         return None
+    [waits], wait = of.by_waiting(app), of.by_waiting(residents).tolist()
     names = [None if code < 0 else of.apps[code] for code in residents.tolist()]
     neighbours = tuple(
-        Neighbour(of.containers[row], names[i], calm, _slowdown(theirs, i), adds=float(adds[i]), added=float(added[i]))
-        for i, (row, calm) in enumerate(zip(home.resident.tolist(), home.members.best_effort.tolist(), strict=True))
+        Neighbour(
+            of.containers[row],
+            names[i],
+            best_effort,
+            _slowdown(theirs, i, by_waiting=wait[i]),
+            adds=float(adds[i]),
+            added=float(added[i]),
+        )
+        for i, (row, best_effort) in enumerate(
+            zip(home.resident.tolist(), home.members.best_effort.tolist(), strict=True)
+        )
     )
-    return Colocation(_slowdown(own, 0), neighbours)
+    return Colocation(_slowdown(own, 0, by_waiting=bool(waits)), neighbours)
 
 
-def _slowdown(of: Bounded, row: int) -> Slowdown:
-    return Slowdown(float(of.low[row]), float(of.mean[row]), float(of.high[row]))
+def _slowdown(of: Bounded, row: int, *, by_waiting: bool) -> Slowdown:
+    return Slowdown(float(of.low[row]), float(of.mean[row]), float(of.high[row]), by_waiting)
 
 
 def _seated(of: Snapshot, incoming: IncomingPod, nodes: NDArray[np.int32]) -> Crowd:

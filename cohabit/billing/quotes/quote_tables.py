@@ -54,8 +54,9 @@ def _show_transfers(of: Quote, transfers: Transfers) -> None:
     total = of.with_transfers
     assert total is not None  # noqa: S101 - there are transfers
     say = "would be (shadow mode: not charged yet)" if of.shadow else "is expected"
+    basis = ", judged by waiting alone: no ground for a rebate" if slow.by_waiting else ""
     for line in (
-        f"expected slowdown there {slow.mean:.2f} ({slow.low:.2f} to {slow.high:.2f})",
+        f"expected slowdown there {slow.mean:.2f} ({slow.low:.2f} to {slow.high:.2f}){basis}",
         f"rebate {_range(transfers.rebate, currency)}; count on the lower end",
         f"surcharge {_range(transfers.surcharge, currency)}",
         f"with both it {say}: {_range(total, currency)}; owed: {written(of.owed_micros, currency)}",

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,26 @@ def test_what_is_expected_goes_by_team_and_platform_where_both_are_known() -> No
         found[:3], [view.cold_start_prior[0, 1], view.cold_start_prior[1, 0], view.cold_start_prior[2, 1]]
     )
     assert np.isnan(found[3]).all()
+
+
+def test_what_apps_are_known_by_is_read_and_must_be_one_for_each(tmp_path: Path) -> None:
+    written = snapshot()
+    publish(tmp_path, replace(written, kinds=("waiting", *[None] * (len(written.apps) - 1))))
+
+    assert load_current(tmp_path).kinds[0] == "waiting"
+
+    publish(tmp_path, replace(written, version=written.version + 1, kinds=("waiting",) * (len(written.apps) + 1)))
+    with pytest.raises(AdvisorError, match=rf"{len(written.apps) + 1} kinds for {len(written.apps)} apps"):
+        load_current(tmp_path)
+
+
+def test_an_app_without_labels_is_taken_for_one_that_waits_where_all_do() -> None:
+    every = np.arange(-1, len(snapshot().apps))
+    waiting = replace(snapshot(), kinds=(None, *["waiting"] * (len(snapshot().apps) - 1)))
+
+    assert waiting.by_waiting(every).all()
+    assert not replace(waiting, kinds=("latency", *waiting.kinds[1:])).by_waiting(every)[:2].any()
+    assert not replace(waiting, kinds=()).by_waiting(every).any()
 
 
 def test_an_empty_cluster_can_be_published(tmp_path: Path) -> None:

@@ -153,6 +153,23 @@ def test_who_is_best_effort_gets_nothing_back_and_who_is_of_no_team_neither_gets
     assert [one.liable for one in told.neighbours] == [False, True]
 
 
+@given(drawn=drawn_colocation())
+def test_nothing_is_given_back_for_a_slowdown_judged_by_waiting_alone(
+    drawn: tuple[IncomingPod, Colocation, Residents],
+) -> None:
+    """As bills do not: else a quote would promise what no bill gives."""
+    incoming, of, residents = drawn
+
+    own = replace(of, slowdown=replace(of.slowdown, by_waiting=True))
+    theirs = tuple(replace(one, slowdown=replace(one.slowdown, by_waiting=True)) for one in of.neighbours)
+
+    known = foreseen_transfers(incoming, of, residents, AMPLE)
+    assert foreseen_transfers(incoming, own, residents, AMPLE).rebate == NOTHING
+    assert foreseen_transfers(incoming, own, residents, AMPLE).surcharge == known.surcharge
+    assert foreseen_transfers(incoming, replace(of, neighbours=theirs), residents, AMPLE).surcharge == NOTHING
+    assert foreseen_transfers(incoming, replace(of, neighbours=theirs), residents, AMPLE).rebate == known.rebate
+
+
 @given(drawn=drawn_colocation(teams=("search",)))
 def test_among_its_own_team_or_alone_nothing_is_moved(drawn: tuple[IncomingPod, Colocation, Residents]) -> None:
     incoming, colocation, residents = drawn

@@ -69,6 +69,23 @@ def test_what_a_lone_neighbour_adds_is_the_whole_difference(scorer_of: ScorerOf)
     assert found.neighbours[0].adds == pytest.approx(found.slowdown.mean - nobody.slowdown.mean)
 
 
+def test_each_slowdown_says_whether_its_app_is_judged_by_waiting_alone(scorer_of: ScorerOf) -> None:
+    drawn = snapshot(4, residents=(2, 2), missing=0.0)
+    web = drawn.apps.index(WEB.app)
+
+    def judged(*kinds: str | None) -> tuple[bool, list[bool]]:
+        found = colocation(scorer_of(replace(drawn, kinds=kinds)), IncomingPod(WEB, UNTOLD), 0)
+        assert found is not None
+        return found.slowdown.by_waiting, [one.slowdown.by_waiting for one in found.neighbours]
+
+    residents = drawn.resident_app[:2].tolist()
+    some: list[str | None] = ["latency" if row == web else "waiting" for row in range(len(drawn.apps))]
+    assert judged() == (False, [False, False])
+    assert judged(*some) == (False, [row != web for row in residents])
+    assert judged(*[None if row == web else "waiting" for row in range(len(some))])[0]
+    assert not judged(*[None if row == web else ("waiting", "cpi")[row % 2] for row in range(len(some))])[0]
+
+
 def test_what_nobody_knows_or_expects_of_a_neighbours_use_is_added_by_nobody(scorer_of: ScorerOf) -> None:
     drawn = snapshot(4, residents=(2, 2), missing=0.0)
     use, app = drawn.resident_use.copy(), drawn.resident_app.copy()
