@@ -225,7 +225,9 @@ def victims(
     container: Annotated[
         str | None, typer.Option(help="Explain one container: evidence and suspected neighbours.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all diagnoses here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write coverage and diagnoses here.")
+    ] = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Publish the diagnoses for `cohabit serve`, next to the snapshots.")
     ] = False,

@@ -72,7 +72,8 @@ def run_victims(
         _show_one(shown, container, covered)
         show_ladder(settings.snapshots, container)
     if out is not None:
-        out.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
+        written = {"until": until, "coverage": coverage(ran), "victims": found}
+        out.write_bytes(orjson.dumps(written, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         console.print(f"written: {out}")
     if publish_to is not None:
         _publish(publish_to, settings.cluster, found, until, coverage(_where(ran, "cluster", settings.cluster)))

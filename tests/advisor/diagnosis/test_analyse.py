@@ -246,7 +246,12 @@ def test_the_command_tells_people_and_programs_the_same(
     worst = CliRunner().invoke(app, ["victims", "--lake", lake, "--at", at, "--container", found[0].container])
 
     assert ran.exit_code == worst.exit_code == 1
-    assert [one["container"] for one in json.loads(out.read_text())] == [one.container for one in found]
+    written = json.loads(out.read_text())
+    assert [one["container"] for one in written["victims"]] == [one.container for one in found]
+    assert (
+        f"looked at {100 * written['coverage']['looked']['labelled'] // written['coverage']['looked']['windows']}%"
+        in (ran.stdout)
+    )
     assert found[0].verdict in ran.stdout
     assert found[0].reason in " ".join(worst.stdout.split())
 
