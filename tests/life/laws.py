@@ -242,11 +242,14 @@ def _silence_s(truth: Timeline, node: Node) -> float:
 
 
 def _stands_on_s(truth: Timeline, pod: Pod) -> float:
-    """How long a pod that ended without a record in time may count as there: its node went before silence showed it."""
+    """How long a pod that ended without a record in time may count as there: until silence, of a minute more, shows it.
+
+    That is in vain where its node, or the timeline, ends before.
+    """
     heard = truth.heard(pod.deleted)
     silence = 0.0 if truth.heard(pod.node.end) == pod.node.end else NODE_SILENCE_S
     shown = pod.end + (CONTAINER_SILENCE_S if heard == inf else LATE_DELETION_S)
-    unheard = pod.end < min(END_S, pod.node.end) < shown and heard > pod.deleted
+    unheard = pod.end < min(END_S, pod.node.end) <= shown + MINUTE_S and heard > pod.deleted
     return min(END_S, pod.node.end + silence, heard) - pod.end if unheard else 0.0
 
 
