@@ -22,7 +22,7 @@ from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
 from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, ByApps, Floats, draw_apps
 from ingest.simulator.laws import LAWS
-from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
+from ingest.simulator.messages import Faults, describe_beats, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulate import InFlight
 from ingest.simulator.simulated_cluster import (
     Action,
@@ -157,6 +157,8 @@ def played(cast: Cast, folder: Path, seed: int) -> tuple[Lake, list[Scene]]:
             shown, cast.interval_s, cast.best_effort, cluster=CLUSTER, faults=Faults(), seed=seed, rng=rng
         )
         sending.send(usage)
+        if shown.waited is not None:
+            sending.send(describe_beats(state, cast.interval_s, CLUSTER, shown.waited))
         write_messages(folder / "stream", sending.arrived(state.time_s * 1000))
     write_messages(folder / "stream", sending.arrived(float("inf")))
     lake = Lake.open(folder / "lake", TABLES)

@@ -198,7 +198,7 @@ def scene_of(evidence: Evidence, at_us: int) -> Scene:
     state, rows = evidence.state, label_windows(evidence.state)
     row = row_of(*key_codes(rows, evidence.labels, list(WINDOW_KEY)))
     labels = evidence.labels.take(pa.array(row, mask=row < 0))
-    log = floats(labels["log_slowdown"])
+    rows, log = rows.append_column("cpus", labels["cpus"]), floats(labels["log_slowdown"])
     slowdown = np.exp(np.where(np.isfinite(log), log, np.nan))
     container, container_then = key_codes(rows, state, PLACE)
     node, node_then = key_codes(rows, state, PLACE[:2])
@@ -422,7 +422,8 @@ def _waited_for(scene: Scene, slow: Ints) -> Floats:
     """
     if (scene.windows.label_signal[slow] != ALONE).any() or np.isfinite(floats(scene.rows["cpi"])[slow]).any():
         return np.ones(len(RESOURCES))
-    lost = np.log(waits(scene.rows.take(pa.array(slow)))).sum(axis=0)
+    rows = scene.rows.take(pa.array(slow))
+    lost = np.log(waits(rows, floats(rows["cpus"]))).sum(axis=0)
     share = dict(zip(WAITED, (lost / max(lost.sum(), 1e-9)).tolist(), strict=True))
     return np.array([share.get(WAITED_AS.get(name, name), 0.0) for name in RESOURCES])
 

@@ -1,7 +1,7 @@
 """Measurement checks: what has labels, what exporters lack, and which of them report another node. An edge."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ ALL_ZERO = "pressure_all_zero"
 MAX_NAMED = 3
 LOOKED_AT = timedelta(minutes=15)
 """The newest samples, of so long, are looked at."""
+NODES_LOOKED_AT = timedelta(hours=2)
 NO_CPU = {
     "kubelet": "scrape container_cpu_usage_seconds_total too",
     "node_exporter": "enable its collector cpu",
@@ -56,6 +57,13 @@ def labels(lake: Lake) -> Iterator[Finding]:
     said = f"up to {until:%Y-%m-%d %H:%M} UTC, {'; '.join(map(str.strip, sentences(covered)))}"
     kind = problem if not covered.looked.labelled else ok if covered.share >= MOSTLY else warning
     yield kind("labels", said)
+    if covered.by_waiting and not _nodes_wait(lake, until):
+        yield warning(
+            "waiting",
+            "no node reports how long its tasks wait for CPU, so labels of apps whose threads run on several CPUs may "
+            "be too low: enable collector schedstat of node_exporter (on by default; its kernel needs "
+            "CONFIG_SCHEDSTATS)",
+        )
     silent = ran.filter(pc.equal(ran["reason"], ALL_ZERO))
     if silent.num_rows:
         nodes = sorted(pc.unique(silent["node"]).to_pylist())
@@ -65,6 +73,12 @@ def labels(lake: Lake) -> Iterator[Finding]:
             f"PSI was 0 for an hour on {', '.join(nodes[:MAX_NAMED])}{more}, although over 30 % of CPU was used: boot "
             "with psi=1 on the kernel's command line (its kernel may be built without CONFIG_PSI, or use cgroup v1)",
         )
+
+
+def _nodes_wait(lake: Lake, until: datetime) -> bool:
+    """Whether any node reported in the last hours what its tasks waited."""
+    told = lake.rows("node_usage", until - NODES_LOOKED_AT, until, ["run_delay_frac"])
+    return bool(told["run_delay_frac"].null_count < told.num_rows)
 
 
 def _without_cpu(rows: pa.Table) -> Iterator[Finding]:

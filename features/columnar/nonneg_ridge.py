@@ -32,14 +32,27 @@ def non_negative_ridge(x: Floats, y: Floats, ridge: Floats | float = RIDGE) -> F
         scaled = x[:, used] / size[used]
         gram = scaled.T @ scaled / len(y)
         gram[np.diag_indices(len(used))] += np.broadcast_to(ridge, len(weights))[used]
-        weights[used] = _least(gram, scaled.T @ (y / level) / len(y)) * level / size[used]
+        weights[used] = least_within(gram, scaled.T @ (y / level) / len(y)) * level / size[used]
     return weights
 
 
-def _least(gram: Floats, target: Floats) -> Floats:
-    """The w >= 0 that minimises w gram w / 2 - target w; gram positive definite, its diagonal about one."""
-    weights = np.zeros(len(target))
-    free = np.zeros(len(target), np.bool_)
+def least_within(gram: Floats, target: Floats, start: Floats | None = None) -> Floats:
+    """Weights >= 0 that minimise w gram w / 2 - target w, exactly.
+
+    Args:
+        gram: (p, p) positive definite, its diagonal about one.
+        target: (p,) about one at most.
+        start: (p,) weights >= 0, such as those of a few rows less: near the result it is found in few steps.
+
+    Returns:
+        (p,) weights.
+
+    Source: see `non_negative_ridge`.
+    """
+    weights = np.zeros(len(target)) if start is None else start
+    free = weights > 0
+    if free.any():
+        weights = _inside(gram, target, weights, free)
     for _ in range(10 * len(target)):
         slope = np.where(free, -np.inf, target - gram @ weights)
         if slope.max() <= TOLERANCE:

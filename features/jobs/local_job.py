@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from features.columnar.arrow_columns import Ints
 from features.columnar.thread_map import in_threads
 from features.contention import correlation as antagonists
 from features.contention.node_state import Facts, node_state
@@ -26,6 +27,7 @@ from features.jobs.job_plan import (
 )
 from features.jobs.usage_chunks import CHUNK_ROWS, Chunk, Range, ranges, usage_chunks
 from features.labels import slowdown as labels
+from features.labels.waited_cpus import WHOLE, count_nodes, node_waits, waited_cpus
 from features.profiles import app_profile as profiles
 from features.profiles.per_app import labels_of, profiles_of
 from features.schema.catalog import RESOURCES
@@ -57,7 +59,9 @@ def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: i
     """
     facts = facts_until(lake, stretch)
     state = _write_state(lake, stretch, facts, progress, chunk_rows)
-    labelled, known = labels_of(state, facts.placements), profiles_of(state, profile_times(stretch))
+    times = profile_times(stretch)
+    cpus = _waited_cpus(lake, stretch, state, facts, times)
+    labelled, known = labels_of(state, facts.placements, cpus), profiles_of(state, times, cpus)
     progress("profiles", lake.replace("profiles", *profile_ends(stretch), JOB, known))
     progress("contention", _write_contention(lake, stretch, known))
     progress("labels of apps that are modelled", modelled(labelled))
@@ -66,6 +70,12 @@ def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: i
     progress("labels", lake.replace("labels", *stretch.ends(), JOB, labelled))
     progress("antagonists", lake.replace("antagonists", *antagonist_ends(stretch), JOB, who))
     progress("training", lake.replace("training", *stretch.ends(), JOB, training))
+
+
+def _waited_cpus(lake: Lake, stretch: Stretch, state: pa.Table, facts: Facts, times: Ints) -> pa.Table:
+    """Over how many CPUs apps wait, by each time."""
+    whole = lake.read("node_usage", *stretch.ends(), columns=list(WHOLE))
+    return waited_cpus(node_waits(state, whole, count_nodes(facts.nodes)), times)
 
 
 def _write_state(lake: Lake, stretch: Stretch, facts: Facts, progress: Progress, chunk_rows: int) -> pa.Table:

@@ -116,7 +116,9 @@ def label_windows(state: pa.Table) -> pa.Table:
     return pa.table({**columns, **times, "weight": np.add.reduceat(weight, starts), **means})
 
 
-def label_app(windows: pa.Table, warming: Flags, version: Ints, limited: Flags | None = None) -> pa.Table:
+def label_app(
+    windows: pa.Table, warming: Flags, version: Ints, limited: Flags | None = None, cpus: float = 1.0
+) -> pa.Table:
     """Labels of one app on one platform.
 
     Args:
@@ -124,6 +126,7 @@ def label_app(windows: pa.Table, warming: Flags, version: Ints, limited: Flags |
         warming: (n,) windows that follow a start or deploy too closely: they count for nothing.
         version: (n,) image version of each, see features.labels.app_version: each version has its own baseline.
         limited: (n,) containers with a CPU limit; None where that is not known of any.
+        cpus: over how many its pressure is a mean, see features.labels.waited_cpus.
 
     Returns:
         Table `labels`, one row per window. Where `log_slowdown` is null, `reason` says why, see REASONS; the kind is
@@ -138,7 +141,7 @@ def label_app(windows: pa.Table, warming: Flags, version: Ints, limited: Flags |
     @cache
     def ratio(kind: str) -> Floats:
         if kind == WAITING:
-            signal, under = waiting(settled, bound), conditions(settled, kind)
+            signal, under = waiting(settled, bound, cpus), conditions(settled, kind)
             stalled = against_calm(signal, _by_spec(signal, under, parts), settled, calm_rows(under.pressure))
             return stalled + np.maximum(np.nan_to_num(ratio("cpi")), 0.0)
         return _by_spec(floats(settled[SIGNALS[kind]]), conditions(settled, kind), parts)
@@ -152,6 +155,7 @@ def label_app(windows: pa.Table, warming: Flags, version: Ints, limited: Flags |
     columns: dict[str, object] = {c: windows[c] for c in windows.column_names}
     columns |= {
         "kind": pa.array([kind] * windows.num_rows),
+        "cpus": np.full(windows.num_rows, cpus if kind == WAITING else np.nan),
         "log_slowdown": label,
         "reason": pa.array(reason, pa.string()),
     }

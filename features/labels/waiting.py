@@ -34,19 +34,19 @@ Texts = NDArray[np.object_]
 Flags = NDArray[np.bool_]
 
 
-def waiting(windows: pa.Table, limited: Flags) -> Floats:
+def waiting(windows: pa.Table, limited: Flags, cpus: float = 1.0) -> Floats:
     """Slowdown through waiting, before it is compared with the app's own calm.
 
     Args:
         windows: label windows, see features.labels.slowdown; null where not measured.
         limited: (n,) containers with a CPU limit.
+        cpus: see `waits`.
 
     Returns:
         (n,) (1 + stall / CPU used) / ((1 - memory stall) (1 - disk stall)), >= 1. The stall is the larger of pressure
-        on CPU and run delay: pressure counts several waiting threads once, and run delay of
-        some exporters is that of one thread. Pressure is a mean over the CPUs that the container runs on, at least its
-        cores in use rounded up. Where memory or disk is not measured, it counts as none. NaN where `unmeasured` has a
-        reason.
+        on CPU and run delay: pressure counts several waiting threads once, and run delay of some exporters is that of
+        one thread. Pressure is a mean over the CPUs that the container runs on. Where memory or disk is not measured,
+        it counts as none. NaN where `unmeasured` has a reason.
 
     Raises:
         Nothing.
@@ -54,14 +54,16 @@ def waiting(windows: pa.Table, limited: Flags) -> Floats:
     Source: ours, docs/decisions/0063-waiting.md; pressure counts own throttling (kernel/sched/psi.c).
     """
     seen = unmeasured(windows, limited) == MEASURED
-    return np.where(seen, np.prod(waits(windows), axis=1), np.nan)
+    return np.where(seen, np.prod(waits(windows, cpus), axis=1), np.nan)
 
 
-def waits(windows: pa.Table) -> Floats:
+def waits(windows: pa.Table, cpus: Floats | float = 1.0) -> Floats:
     """By how much waiting for each of WAITED makes work longer.
 
     Args:
         windows: see `waiting`.
+        cpus: over how many the app waits, (n,) or one, see features.labels.waited_cpus; its cores in use, rounded up,
+            where these are more or it is NaN.
 
     Returns:
         (n, len(WAITED)) ratios >= 1, whose product is `waiting`; 1 where it is not measured.
@@ -72,7 +74,7 @@ def waits(windows: pa.Table) -> Floats:
     Source: see `waiting`.
     """
     use, pressure = floats(windows["cpu_cores"]), floats(windows["psi_cpu_some_frac"])
-    stall = np.fmax(pressure * np.maximum(np.ceil(use), 1.0), floats(windows["run_delay_frac"]))
+    stall = np.fmax(pressure * np.maximum(np.fmax(np.ceil(use), cpus), 1.0), floats(windows["run_delay_frac"]))
     working = np.where(use >= MIN_CORES, use, np.inf)
     return np.column_stack(
         [

@@ -17,12 +17,13 @@ MEANS = (*(f"demand_{name}" for name in NAMES), "cpi", "llc_mpki", "qps")
 ORDER = ("arrived_at", "cluster", "node", "window_end", "container")
 
 
-def profile_app(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Table:
+def profile_app(states: Sequence[pa.Table], as_of_us: Ints, cpus: Floats) -> pa.Table:
     """Profiles of one app, one row for each platform and each time by which anything new was known of it.
 
     Args:
         states: its rows of `node_state`, one table a platform, none empty, any order.
         as_of_us: (t,) times, rising; only rows that had arrived by then are in a profile.
+        cpus: (t,) over how many it waits, as known at each time, see features.labels.waited_cpus.
 
     Returns:
         Table `profiles`, platform by platform. An unmeasured demand, and a sensitivity with too few labels, are
@@ -30,7 +31,7 @@ def profile_app(states: Sequence[pa.Table], as_of_us: Ints) -> pa.Table:
 
     Source: ours, docs/decisions/0006-profiles.md.
     """
-    sensitivity, kind = running_sensitivities(states, as_of_us)
+    sensitivity, kind = running_sensitivities(states, as_of_us, cpus)
     of_app = {"team": running_teams(states, as_of_us), "kind": pa.array(kind, pa.string())}
     return pa.concat_tables(
         _on_platform(state, as_of_us, found, of_app) for state, found in zip(states, sensitivity, strict=True)

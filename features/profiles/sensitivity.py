@@ -24,12 +24,15 @@ BORROWED = 250.0
 """Windows of a platform by which its own word counts as much as that of all platforms."""
 
 
-def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> tuple[list[Floats], list[str | None]]:
+def running_sensitivities(
+    states: Sequence[pa.Table], as_of_us: Ints, cpus: Floats
+) -> tuple[list[Floats], list[str | None]]:
     """An app's sensitivity to each resource on each platform, as known at each time.
 
     Args:
         states: rows of `node_state` of one app, one table a platform, any order.
         as_of_us: (t,) times, rising.
+        cpus: (t,) see features.profiles.app_profile.profile_app.
 
     Returns:
         (t, resources) for each platform, as `sensitivities` of the label windows that had ended and arrived by each
@@ -40,8 +43,8 @@ def running_sensitivities(states: Sequence[pa.Table], as_of_us: Ints) -> tuple[l
     """
     labels_of = [_RunningLabels(state) for state in states]
     found, kinds = [], []
-    for time in as_of_us.tolist():
-        labels = [platform.by(time) for platform in labels_of]
+    for time, spread in zip(as_of_us.tolist(), cpus.tolist(), strict=True):
+        labels = [platform.by(time, spread) for platform in labels_of]
         found.append(sensitivities(labels))
         kinds.append(_kind(labels))
     whole = np.array(found).reshape(len(as_of_us), len(states), len(NAMES))
@@ -77,25 +80,27 @@ def sensitivities(labels: Sequence[pa.Table]) -> Floats:
 
 
 class _RunningLabels:
-    """Labels of one platform, made anew only when there are more of them."""
+    """Labels of one platform, made anew only when there are more of them, or waiting is over other CPUs."""
 
     def __init__(self, state: pa.Table) -> None:
         self._windows = label_windows(state)
         self._since = np.maximum(micros(self._windows["arrived_at"]), micros(self._windows["window_end"]))
-        self._count, self._labels = 0, _labels(self._windows.slice(0, 0))
+        self._stalls = self._windows["psi_cpu_some_frac"].null_count < self._windows.num_rows
+        self._made_of, self._labels = (0, 1.0), _labels(self._windows.slice(0, 0), 1.0)
 
-    def by(self, time_us: int) -> pa.Table:
+    def by(self, time_us: int, cpus: float) -> pa.Table:
         """Labels of the windows known by a time; none where they are too few."""
         known = self._since <= time_us
         count = int(np.count_nonzero(known))
-        if count >= MIN_WINDOWS and count != self._count:
-            self._count, self._labels = count, _labels(self._windows.filter(pa.array(known)))
+        made_of = (count, cpus if self._stalls else 1.0)
+        if count >= MIN_WINDOWS and made_of != self._made_of:
+            self._made_of, self._labels = made_of, _labels(self._windows.filter(pa.array(known)), cpus)
         return self._labels
 
 
-def _labels(windows: pa.Table) -> pa.Table:
+def _labels(windows: pa.Table, cpus: float) -> pa.Table:
     count = windows.num_rows
-    return label_app(windows, np.zeros(count, np.bool_), np.full(count, UNKNOWN))
+    return label_app(windows, np.zeros(count, np.bool_), np.full(count, UNKNOWN), None, cpus)
 
 
 def _measured(labels: pa.Table) -> tuple[Floats, Floats]:

@@ -119,7 +119,7 @@ ANTAGONISTS = Table(
 
 LABELS = Table(
     "labels",
-    3,
+    4,
     ("cluster", "node", "window_end", "container"),
     "window_end",
     (
@@ -138,6 +138,7 @@ LABELS = Table(
             "log_slowdown", "log ratio", "log of the signal over the app's baseline at that load; null: not modelled"
         ),
         Column("reason", pa.string(), "", "why there is no label, see features.labels.slowdown; null where there is"),
+        _float("cpus", "CPUs", "over how many a label of waiting takes the app's pressure to be a mean; else null"),
         _float("weight", "samples", "samples behind the label"),
         *(_float(name, "share of the node", "mean pressure in the window") for name in PRESSURES),
     ),

@@ -78,14 +78,21 @@ def describe_nodes(state: State, cluster: str) -> list[Message]:
     return messages
 
 
-def describe_beats(state: State, interval_s: float, cluster: str) -> list[Message]:
-    """One message of topic `node_usage` for each node where one is due: it is there, though nothing may run on it."""
-    if state.time_s % BEAT_S >= interval_s:
+def describe_beats(state: State, interval_s: float, cluster: str, waited: Floats | None = None) -> list[Message]:
+    """One message of topic `node_usage` for each node where one is due: it is there, though nothing may run on it.
+
+    Where it is known what (nodes,) tasks waited for CPU, s/s, each interval has one.
+    """
+    if waited is None and state.time_s % BEAT_S >= interval_s:
         return []
-    records = (
-        {"cluster": cluster, "node": node_name(n), "ts": round(state.time_s)} for n in range(len(state.platform))
-    )
-    return [_message(NODE_USAGE, {**record, "interval_s": BEAT_S}, state.time_s + 0.5) for record in records]
+    records: list[dict[str, object]] = [
+        {"cluster": cluster, "node": node_name(n), "ts": round(state.time_s), "interval_s": BEAT_S}
+        for n in range(len(state.platform))
+    ]
+    if waited is not None:
+        told = zip(records, waited.tolist(), strict=True)
+        records = [{**record, "interval_s": interval_s, "run_delay_frac": round(one, 6)} for record, one in told]
+    return [_message(NODE_USAGE, record, state.time_s + 0.5) for record in records]
 
 
 def describe_events(

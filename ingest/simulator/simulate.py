@@ -115,7 +115,7 @@ def simulate(
         state, records, truth = step(state, actions, law=holds, interval_s=plan.interval_s, rng=rng)
         if stock is not None:
             records = stock_records(records, state, stock[0], stock[1], errors)
-        sent += describe_beats(state, plan.interval_s, plan.cluster)
+        sent += describe_beats(state, plan.interval_s, plan.cluster, records.waited)
         sent += describe_events(
             records, plan.interval_s, best_effort, plan.cluster, None if stock is None else stock[1].limit_cores
         )

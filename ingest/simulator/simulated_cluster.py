@@ -81,12 +81,16 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What the cluster showed in one interval: placement events, and (n,) signals of the running containers."""
+    """What the cluster showed in one interval: placement events, and (n,) signals of the running containers.
+
+    `waited` is what all tasks of (nodes,) nodes waited for CPU, s/s, where exporters count that.
+    """
 
     time_s: float
     events: tuple[Event, ...]
     containers: tuple[Container, ...]
     signals: dict[str, Floats]
+    waited: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

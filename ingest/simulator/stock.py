@@ -25,6 +25,8 @@ MEDIAN_ERROR, TAILS = 0.148, 1.5
 """Of log stall, and degrees of freedom of its distribution: measured runs have a factor of 1.16 in the median and 1.9
 in nine of ten."""
 MAX_ERROR, MAX_PRESSURE = 1.5, 0.95
+SYSTEM_WAITS = 0.02
+"""What tasks outside containers wait on a node, s/s."""
 LIMITED_EVERY, LIMIT_SHARE = 6, 0.8
 """Every sixth app has a CPU limit, of so much of its demand at full load."""
 
@@ -102,7 +104,9 @@ def stock_records(records: Records, state: State, law: ByApps, stock: Stock, rng
         Records with SENT, `psi_cpu_some_frac`, `psi_memory_some_frac`, `psi_memory_full_frac`, `psi_io_full_frac` and,
         of limited containers, `cpu_throttled_frac`. Pressure on CPU holds time throttled by the own limit, as the
         kernel counts it, and is a mean over the CPUs that the container runs on. Where `only` some apps report nothing
-        of their work, the pressures of these in place of WORK, and everything else as it was.
+        of their work, the pressures of these in place of WORK, and everything else as it was. `waited` is what all
+        tasks of each node waited, as node_exporter counts it: over all CPUs, without throttled time, with errors of
+        its own.
 
     Raises:
         Nothing.
@@ -127,7 +131,10 @@ def stock_records(records: Records, state: State, law: ByApps, stock: Stock, rng
     shown |= {"psi_cpu_some_frac": np.minimum(stall + throttled, MAX_PRESSURE), "psi_io_full_frac": disk}
     shown |= {"psi_memory_some_frac": none, "psi_memory_full_frac": none}
     shown["cpu_throttled_frac"] = np.where(np.isnan(limit), np.nan, throttled)
-    return replace(records, signals=shown if stock.only is None else _merged(records.signals, shown, stock.only[app]))
+    lost = (slowed[:, CPU] - 1.0) * use * _errors(len(app), rng) ** stock.noise
+    waited: Floats = np.asarray(SYSTEM_WAITS + np.bincount(node, lost, minlength=len(state.platform)), np.float64)
+    signals = shown if stock.only is None else _merged(records.signals, shown, stock.only[app])
+    return replace(records, signals=signals, waited=waited)
 
 
 def _merged(signals: dict[str, Floats], shown: dict[str, Floats], only: Flags) -> dict[str, Floats]:

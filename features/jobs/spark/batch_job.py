@@ -31,10 +31,12 @@ from features.jobs.spark.steps import (
     with_labels,
     with_node_state,
     with_node_usage,
+    with_node_waits,
     with_profiles,
     with_rates,
     with_training,
 )
+from features.labels.waited_cpus import NODE_WAITS, WHOLE, count_nodes, waited_cpus
 from features.schema.tables import NODE_STATE
 from features.training.residents import Sources
 from ingest.kafka_io.connection import Brokers, spark_source
@@ -69,13 +71,16 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
         again = placed if placed is samples else placed.transform(by_node, groups)
         counted = counted.unionByName(again.transform(with_rates, facts, stretch))
     state = counted.transform(by_node, groups).transform(with_node_state, facts).persist()
-    apps = state.transform(by_app, groups)
-    labels = apps.transform(with_labels, facts.placements).persist()
+    apps, times = state.transform(by_app, groups), profile_times(stretch)
+    whole = lake.read("node_usage", *stretch.ends(), columns=list(WHOLE))
+    waits = state.transform(with_node_waits, whole, count_nodes(facts.nodes)).toArrow().cast(NODE_WAITS)
+    cpus = waited_cpus(waits, times)
+    labels = apps.transform(with_labels, facts.placements, cpus).persist()
     _write(lake, "node_state", stretch, state, progress)
     progress(LATE, seen.get["late"] + late_samples)
     _write(lake, "labels", stretch, labels, progress)
     progress("labels of apps that are modelled", modelled(lake.read("labels", *stretch.ends(), ["log_slowdown"])))
-    profiles = apps.transform(with_profiles, profile_times(stretch)).toArrow()
+    profiles = apps.transform(with_profiles, times, cpus).toArrow()
     progress("profiles", lake.replace("profiles", *profile_ends(stretch), JOB, profiles))
     sources = Sources(NODE_STATE.schema.empty_table(), facts.nodes, facts.placements, profiles)
     _write(lake, "contention", stretch, with_contention(state, profiles), progress)

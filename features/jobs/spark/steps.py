@@ -28,6 +28,7 @@ from features.contention.series_minutes import LOOK_BACK_US
 from features.contention.stream_state import MESSAGE, messages
 from features.contention.usage_rates import count_within, rates
 from features.jobs.job_plan import Stretch
+from features.labels.waited_cpus import NODE_WAITS, node_waits
 from features.metering.units import COLUMNS, READ, Hours
 from features.metering.usage_hours import metered, nodes_in
 from features.profiles.per_app import labels_of, profiles_of
@@ -174,23 +175,33 @@ def with_antagonists(state: DataFrame) -> DataFrame:
     return state.mapInArrow(whole_partitions(antagonists, NODE_STATE.schema), spark_schema(ANTAGONISTS.schema))
 
 
-def with_labels(state: DataFrame, placements: pa.Table) -> DataFrame:
+def with_node_waits(state: DataFrame, node_usage: pa.Table, nodes: int) -> DataFrame:
+    """What apps and their whole nodes waited for CPU.
+
+    In:  rows of table node_state, from with_node_state, and of table node_usage; how many nodes there are.
+    Out: rows of features.labels.waited_cpus.NODE_WAITS.
+    """
+    kernel = whole_partitions(lambda rows: node_waits(rows, node_usage, nodes), NODE_STATE.schema)
+    return state.mapInArrow(kernel, spark_schema(NODE_WAITS))
+
+
+def with_labels(state: DataFrame, placements: pa.Table, cpus: pa.Table) -> DataFrame:
     """Labels of every app on every platform.
 
-    In:  rows of table node_state, from by_app, and of table placements.
+    In:  rows of table node_state, from by_app, of table placements, and of features.labels.waited_cpus.CPUS.
     Out: rows of table labels.
     """
-    kernel = whole_partitions(lambda rows: labels_of(rows, placements), NODE_STATE.schema)
+    kernel = whole_partitions(lambda rows: labels_of(rows, placements, cpus), NODE_STATE.schema)
     return state.mapInArrow(kernel, spark_schema(LABELS.schema))
 
 
-def with_profiles(state: DataFrame, as_of_us: Ints) -> DataFrame:
+def with_profiles(state: DataFrame, as_of_us: Ints, cpus: pa.Table) -> DataFrame:
     """Profiles of every app on every platform, as of each time.
 
-    In:  rows of table node_state, from by_app.
+    In:  rows of table node_state, from by_app, and of features.labels.waited_cpus.CPUS.
     Out: rows of table profiles.
     """
-    kernel = whole_partitions(lambda rows: profiles_of(rows, as_of_us), NODE_STATE.schema)
+    kernel = whole_partitions(lambda rows: profiles_of(rows, as_of_us, cpus), NODE_STATE.schema)
     return state.mapInArrow(kernel, spark_schema(PROFILES.schema))
 
 

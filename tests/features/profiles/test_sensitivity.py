@@ -23,6 +23,7 @@ def labels(pressure: Floats, slowdown: Floats) -> pa.Table:
     texts = {f.name: ["x"] * len(slowdown) for f in LABELS.schema if pa.types.is_string(f.type)}
     times = {f.name: [at(0)] * len(slowdown) for f in LABELS.schema if pa.types.is_timestamp(f.type)}
     weight = {"weight": np.ones(len(slowdown)), "log_slowdown": np.log(slowdown)}
+    columns["cpus"] = np.full(len(slowdown), np.nan)
     return table({**texts, **times, **weight, **columns}, LABELS.schema)
 
 

@@ -1,5 +1,6 @@
 """Training rows: what was known when the decision was taken, and nothing later."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -146,7 +147,7 @@ def test_a_profile_holds_only_what_had_arrived() -> None:
     state = node_state(seen, Facts(nodes({}), placements()))
     times = [int(at(s).timestamp() * 1e6) for s in (30, 61, 500)]
 
-    known = profile_app([state], pa.array(times).to_numpy())
+    known = profile_app([state], pa.array(times).to_numpy(), np.ones(len(times)))
 
     assert known["as_of"].to_pylist() == [at(61), at(500)]
     assert known["demand_cpu"].to_pylist() == pytest.approx([0.25, 0.375])

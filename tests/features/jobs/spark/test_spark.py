@@ -24,6 +24,7 @@ from features.jobs.local_job import run_local
 from features.jobs.spark import batch_job as batch
 from features.jobs.spark import stream_job as stream
 from features.jobs.spark.stream_job import Follow, follow, publish
+from features.labels.waited_cpus import WHOLE, node_waits, waited_cpus
 from features.profiles.per_app import labels_of, profiles_of
 from features.schema.tables import TABLES
 from features.training.five_minute import contention
@@ -46,7 +47,7 @@ from tests.features.sampled import PODS, placement_messages, sample_messages
 
 pytestmark = pytest.mark.slow
 
-PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.25, seed=3, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
+PLAN = Plan(nodes=5, apps=6, per_node=6, hours=1.25, seed=3, mixed=True, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
 STRETCH = Stretch(PLAN.start, PLAN.start + timedelta(hours=1.25))
 
 
@@ -79,8 +80,10 @@ def by_kernel(lake: Lake) -> dict[str, pa.Table]:
     rated = rates(lake.read("samples", end=STRETCH.samples()[1]), facts)
     usage = pa.concat_tables([lake.read("usage", *STRETCH.samples()), rated.usage])
     state = node_state(usage, facts)
-    labels = labels_of(state, facts.placements)
-    profiles = profiles_of(state, profile_times(STRETCH))
+    whole = lake.read("node_usage", *STRETCH.ends(), columns=list(WHOLE))
+    cpus = waited_cpus(node_waits(state, whole, PLAN.nodes), profile_times(STRETCH))
+    labels = labels_of(state, facts.placements, cpus)
+    profiles = profiles_of(state, profile_times(STRETCH), cpus)
     training = training_rows(labels, Sources(state, facts.nodes, facts.placements, profiles))
     derived = {"contention": contention(state, profiles), "antagonists": antagonists(state)}
     return {"node_state": state, "labels": labels, "profiles": profiles, "training": training, **derived}
@@ -117,6 +120,14 @@ def test_the_batch_job_tells_teams_and_what_is_expected_of_their_apps(by_batch: 
     assert set(known["team"].to_pylist()) >= {f"team-{i}" for i in range(5)}
     assert late["expected_demand_cpu"] is not None
     assert late["expected_demand_cpu"] != late["demand_cpu"]
+
+
+def test_the_batch_job_learns_from_whole_nodes_over_how_many_cpus_apps_wait(by_batch: Lake) -> None:
+    labels, profiles = by_batch.read("labels"), by_batch.read("profiles")
+
+    waiting = labels.filter(pc.equal(labels["kind"], "waiting"))
+    assert 1 < pc.max(waiting["cpus"]).as_py() < 32
+    assert "waiting" in profiles["kind"].to_pylist()
 
 
 @pytest.mark.parametrize("chunk", [400, 10_000_000])
@@ -165,7 +176,9 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
     create_topics(kafka.bootstrap)
     replay(files, topics_in(files), kafka.bootstrap, pace=Pace(), progress=lambda _sent: None, stop=Event())
     streamed = Lake.open(tmp_path / "lake", TABLES)
-    ingest_files(files, ("nodes", "placements", "samples"), streamed, until="end", stop=Event(), metrics=metrics())
+    ingest_files(
+        files, ("nodes", "placements", "samples", "node_usage"), streamed, until="end", stop=Event(), metrics=metrics()
+    )
 
     usage = batch.kafka_usage(spark, streamed, kafka.bootstrap, "default")
     batch.run_batch(usage, streamed, STRETCH, lambda _table, _rows: None)
