@@ -149,9 +149,9 @@ def running_windows(labels: pa.Table, measured: pa.Table, placed: pa.Table, end_
     heard = pa.concat_tables([named.select(keys[:2]), state.select(keys[:2])])
     silent = placed.filter(pa.array(~np.isin(*key_codes(placed, heard, keys[:2]))))
     lasted = np.maximum((end_us - silent["since_us"].to_numpy()) // LABEL_US, 1)
-    told = {name: pc.and_(known, _any_valid(labels, columns)) for name, columns in SHARED.items()}
+    known_use = {name: pc.and_(known, _any_valid(labels, columns)) for name, columns in SHARED.items()}
     labelled = labels.select([*KEYS, "qos", "kind"]).append_column("reason", reason)
-    for name, there in told.items():
+    for name, there in known_use.items():
         labelled = labelled.append_column(name, there.cast(pa.int64()))
     parts = [
         _part(labelled, np.ones(labels.num_rows, np.int64)),

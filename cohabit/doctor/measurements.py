@@ -77,8 +77,8 @@ def labels(lake: Lake) -> Iterator[Finding]:
 
 def _nodes_wait(lake: Lake, until: datetime) -> bool:
     """Whether any node reported in the last hours what its tasks waited."""
-    told = lake.rows("node_usage", until - NODES_LOOKED_AT, until, ["run_delay_frac"])
-    return bool(told["run_delay_frac"].null_count < told.num_rows)
+    rows = lake.rows("node_usage", until - NODES_LOOKED_AT, until, ["run_delay_frac"])
+    return bool(rows["run_delay_frac"].null_count < rows.num_rows)
 
 
 def _without_cpu(rows: pa.Table) -> Iterator[Finding]:

@@ -90,8 +90,11 @@ def describe_beats(state: State, interval_s: float, cluster: str, waited: Floats
         for n in range(len(state.platform))
     ]
     if waited is not None:
-        told = zip(records, waited.tolist(), strict=True)
-        records = [{**record, "interval_s": interval_s, "run_delay_frac": round(one, 6)} for record, one in told]
+        seconds = [round(one, 6) for one in waited.tolist()]
+        records = [
+            {**record, "interval_s": interval_s, "run_delay_frac": one}
+            for record, one in zip(records, seconds, strict=True)
+        ]
     return [_message(NODE_USAGE, record, state.time_s + 0.5) for record in records]
 
 
