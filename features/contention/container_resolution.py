@@ -38,12 +38,13 @@ class Resolved(NamedTuple):
     moved: pa.Table
 
 
-def resolved(samples: pa.Table, facts: Facts) -> Resolved:
+def resolved(samples: pa.Table, facts: Facts, moved: pa.Table | None = None) -> Resolved:
     """Samples of the pods that placements know, under their ids and on their nodes.
 
     Args:
         samples: rows of `samples`, any order.
         facts: nodes and placements, any order.
+        moved: as MOVED, of all samples, where these are some of them; None where they are all.
 
     Returns:
         See Resolved. A pod that is called namespace/name has the id of the one that had the name at the sample's time,
@@ -54,15 +55,16 @@ def resolved(samples: pa.Table, facts: Facts) -> Resolved:
     """
     unclear = _unclear(samples, facts.placements)
     if not unclear.num_rows:
-        return Resolved(samples, MOVED.empty_table())
+        whole = MOVED.empty_table() if moved is None else moved
+        return Resolved(_with_aliases(samples, whole, facts.nodes), MOVED.empty_table())
     own, asked = key_codes(samples, unclear, OWN)
     chosen = np.flatnonzero(np.isin(own, asked))
     rows, us = samples.take(pa.array(chosen)), micros(samples["ts"])[chosen]
     container = _containers(rows, us, facts)
     node = pc.coalesce(_nodes(rows, container, us, facts.placements), rows["node"])
-    moved = _moved(rows, node)
+    here = _moved(rows, node)
     samples = _put(_put(samples, "container", chosen, container), "node", chosen, node)
-    return Resolved(_with_aliases(samples, moved, facts.nodes), moved)
+    return Resolved(_with_aliases(samples, here if moved is None else moved, facts.nodes), here)
 
 
 def moved_in(seen: pa.Table, facts: Facts) -> pa.Table:

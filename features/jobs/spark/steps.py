@@ -21,7 +21,7 @@ from features.columnar.arrow_columns import Ints
 from features.columnar.asof_join import NEVER
 from features.columnar.hashing import Hashes, of_windows
 from features.columnar.windows import WINDOW_US
-from features.contention.container_resolution import OWN, moved_in, resolved
+from features.contention.container_resolution import MOVED, resolved
 from features.contention.correlation import antagonists
 from features.contention.node_state import Facts, node_state
 from features.contention.series_minutes import LOOK_BACK_US
@@ -80,15 +80,24 @@ def on_placed_nodes(samples: DataFrame, facts: Facts) -> DataFrame:
     In:  rows of table samples.
     Out: rows of table samples.
     """
-    seen = samples.groupBy(*OWN).agg(F.max("ts").alias("ts")).toArrow()
-    if not moved_in(seen, facts).num_rows:
+
+    def names(batches: Batches) -> Batches:
+        for rows in _samples(batches):
+            yield from resolved(rows, facts).moved.to_batches()
+
+    moved = samples.mapInArrow(names, spark_schema(MOVED)).distinct().toArrow().cast(MOVED)
+    if not moved.num_rows:
         return samples
 
     def kernel(batches: Batches) -> Batches:
-        for rows in tables(batches):
-            yield from resolved(rows.select(SAMPLES.schema.names).cast(SAMPLES.schema), facts).samples.to_batches()
+        for rows in _samples(batches):
+            yield from resolved(rows, facts, moved).samples.to_batches()
 
     return samples.mapInArrow(kernel, spark_schema(SAMPLES.schema))
+
+
+def _samples(batches: Batches) -> Iterator[pa.Table]:
+    return (rows.select(SAMPLES.schema.names).cast(SAMPLES.schema) for rows in tables(batches))
 
 
 def by_app(state: DataFrame, partitions: int) -> DataFrame:

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from features.contention.container_resolution import LINGER_US, resolved
 from features.contention.node_state import Facts
-from ingest.schema.tables import SAMPLES
+from ingest.schema.tables import SAMPLES, WHOLE_NODE
 from tests.features.rows import nodes, placements, rows_of
 
 HASH = "9aac5b5c8815def09a2ef9e37b89da55"
@@ -123,3 +123,25 @@ def test_which_names_were_other_nodes_is_said() -> None:
     moved = resolved(samples({"ts": 10, "container": "uid", "node": "n1"}), facts).moved
 
     assert moved.to_pylist() == [{"cluster": "c", "node": "n1", "placed_on": "n2"}]
+
+
+def test_pieces_of_samples_are_resolved_as_the_whole_is() -> None:
+    """An exporter in a pod reports its own host name for all of its node: also for what no placement knows."""
+    rows = samples(
+        {"node": "collector", "container": "web", "ts": 10},
+        {"node": "collector", "container": "unknown", "ts": 10},
+        {"node": "collector", "container": WHOLE_NODE, "ts": 10},
+        {"node": "central", "container": "web", "ts": 20},
+        {"node": "central", "container": "db", "ts": 20},
+        {"node": "central", "container": "unknown", "ts": 20},
+    )
+    facts = Facts(
+        nodes({"node": "n1"}, {"node": "n2"}),
+        placements({"container": "web", "node": "n1"}, {"container": "db", "node": "n2"}),
+    )
+
+    whole = resolved(rows, facts)
+    pieces = [resolved(rows.slice(number, 1), facts, whole.moved).samples for number in range(rows.num_rows)]
+
+    assert whole.samples["node"].to_pylist() == ["n1", "n1", "n1", "n1", "n2", "central"]
+    assert pa.concat_tables(pieces).equals(whole.samples)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from cohabit.ingestion.simulation import simulate_into
 from cohabit.refresh.live_state import LiveState
 from cohabit.terminal.locations import TOPICS
+from features.contention.container_resolution import resolved
 from features.contention.correlation import antagonists
 from features.contention.node_state import Facts, node_state
 from features.contention.usage_rates import rates
@@ -23,6 +24,7 @@ from features.jobs.job_plan import Stretch, profile_times
 from features.jobs.local_job import run_local
 from features.jobs.spark import batch_job as batch
 from features.jobs.spark import stream_job as stream
+from features.jobs.spark.steps import on_placed_nodes
 from features.jobs.spark.stream_job import Follow, follow, publish
 from features.labels.waited_cpus import WHOLE, node_waits, waited_cpus
 from features.profiles.per_app import labels_of, profiles_of
@@ -41,6 +43,7 @@ from ingest.pipeline.kafka_source import ConsumerSettings, KafkaSource
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.runner import ingest_files
+from ingest.schema.tables import SAMPLES
 from ingest.simulator.messages import Faults
 from ingest.simulator.simulate import Plan
 from tests.features.sampled import PODS, placement_messages, sample_messages
@@ -141,6 +144,28 @@ def test_without_spark_the_same_tables_are_written(
 
     for table in TABLES_MADE:
         assert_same(alone.read(table), by_kernel[table], TABLES[table].key)
+
+
+def test_samples_go_to_the_same_nodes_in_whatever_batches_they_come(spark: SparkSession, lake: Lake) -> None:
+    """An exporter's own host name stands for the node of its pods; one batch may hold none of them."""
+    rows = lake.read("samples").slice(0, 500)
+    container, first = rows["container"].combine_chunks(), lake.read("placements")["container"][0]
+    place = rows.column_names.index("container")
+    known = pc.if_else(pa.array(np.arange(500) % 50 == 0), first, container)
+    rows = rows.set_column(place, "container", known).set_column(
+        rows.column_names.index("node"), "node", pa.array(["collector"] * 500)
+    )
+    facts = Facts(lake.read("nodes"), lake.read("placements"))
+    size = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
+    try:
+        found = on_placed_nodes(spark.createDataFrame(rows.cast(SAMPLES.schema)), facts).toArrow()
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(size))
+
+    expected = resolved(rows.cast(SAMPLES.schema), facts).samples
+    assert pc.unique(expected["node"]).to_pylist() != ["collector"]
+    assert_same(found.cast(SAMPLES.schema), expected, ("topic", "partition", "offset"))
 
 
 def test_running_the_batch_job_again_changes_nothing(spark: SparkSession, by_batch: Lake) -> None:
