@@ -27,7 +27,7 @@ from features.jobs.job_plan import (
 )
 from features.jobs.usage_chunks import CHUNK_ROWS, Chunk, Range, ranges, usage_chunks
 from features.labels import slowdown as labels
-from features.labels.waited_cpus import WHOLE, count_nodes, node_waits, waited_cpus
+from features.labels.waited_cpus import WHOLE, node_waits, waited_cpus
 from features.profiles import app_profile as profiles
 from features.profiles.per_app import labels_of, profiles_of
 from features.schema.catalog import RESOURCES
@@ -75,7 +75,7 @@ def run_local(lake: Lake, stretch: Stretch, progress: Progress, *, chunk_rows: i
 def _waited_cpus(lake: Lake, stretch: Stretch, state: pa.Table, facts: Facts, times: Ints) -> pa.Table:
     """Over how many CPUs apps wait, by each time."""
     whole = lake.read("node_usage", *stretch.ends(), columns=list(WHOLE))
-    return waited_cpus(node_waits(state, whole, count_nodes(facts.nodes)), times)
+    return waited_cpus(node_waits(state, whole, facts.nodes), times)
 
 
 def _write_state(lake: Lake, stretch: Stretch, facts: Facts, progress: Progress, chunk_rows: int) -> pa.Table:

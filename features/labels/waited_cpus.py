@@ -54,18 +54,13 @@ MOST_NODES = 100
 """Of larger clusters so many nodes are looked at in each window, others in the next."""
 
 
-def count_nodes(nodes: pa.Table) -> int:
-    """How many nodes rows of `nodes` describe."""
-    return int(nodes.group_by(["cluster", "node"]).aggregate([]).num_rows)
-
-
-def node_waits(state: pa.Table, node_usage: pa.Table, nodes: int) -> pa.Table:
+def node_waits(state: pa.Table, node_usage: pa.Table, nodes: pa.Table) -> pa.Table:
     """What apps and their whole nodes waited for CPU.
 
     Args:
         state: rows of `node_state`, of whole nodes, any order.
         node_usage: rows of `node_usage`, columns WHOLE, of these nodes and others.
-        nodes: how many there are in all.
+        nodes: rows of `nodes`, of every node of their clusters; columns cluster and node are read.
 
     Returns:
         Rows of NODE_WAITS, sorted; none where no node's waiting is known.
@@ -109,13 +104,14 @@ def _by_window(minutes: pa.Table, also: list[str], summed: str) -> pa.Table:
     return found.rename_columns({f"{summed}_sum": summed, "arrived_at_max": "arrived_at"})
 
 
-def _chosen(minutes: pa.Table, nodes: int) -> Flags:
+def _chosen(minutes: pa.Table, nodes: pa.Table) -> Flags:
     """(n,) minutes that are looked at: all, or in large clusters those of about MOST_NODES nodes in each window."""
-    if nodes <= MOST_NODES:
-        return np.ones(minutes.num_rows, np.bool_)
+    sizes = nodes.group_by(["cluster", "node"]).aggregate([]).group_by("cluster").aggregate([([], "count_all")])
+    at = row_of(*key_codes(minutes, sizes, ["cluster"]))
+    many = np.where(at >= 0, np.append(floats(sizes["count_all"]), 0.0)[at], 0.0)
     named = minutes.append_column("container", pa.array([""] * minutes.num_rows, pa.string()))
     share = label_window_hashes(named) / np.float64(2**64)
-    return np.asarray(share < MOST_NODES / nodes, np.bool_)
+    return np.asarray(share * many < MOST_NODES, np.bool_)
 
 
 def waited_cpus(waits: pa.Table, as_of_us: Ints) -> pa.Table:

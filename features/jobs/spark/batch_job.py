@@ -36,7 +36,7 @@ from features.jobs.spark.steps import (
     with_rates,
     with_training,
 )
-from features.labels.waited_cpus import NODE_WAITS, WHOLE, count_nodes, waited_cpus
+from features.labels.waited_cpus import NODE_WAITS, WHOLE, waited_cpus
 from features.schema.tables import NODE_STATE
 from features.training.residents import Sources
 from ingest.kafka_io.connection import Brokers, spark_source
@@ -73,7 +73,7 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
     state = counted.transform(by_node, groups).transform(with_node_state, facts).persist()
     apps, times = state.transform(by_app, groups), profile_times(stretch)
     whole = lake.read("node_usage", *stretch.ends(), columns=list(WHOLE))
-    waits = state.transform(with_node_waits, whole, count_nodes(facts.nodes)).toArrow().cast(NODE_WAITS)
+    waits = state.transform(with_node_waits, whole, facts.nodes).toArrow().cast(NODE_WAITS)
     cpus = waited_cpus(waits, times)
     labels = apps.transform(with_labels, facts.placements, cpus).persist()
     _write(lake, "node_state", stretch, state, progress)

@@ -184,10 +184,10 @@ def with_antagonists(state: DataFrame) -> DataFrame:
     return state.mapInArrow(whole_partitions(antagonists, NODE_STATE.schema), spark_schema(ANTAGONISTS.schema))
 
 
-def with_node_waits(state: DataFrame, node_usage: pa.Table, nodes: int) -> DataFrame:
+def with_node_waits(state: DataFrame, node_usage: pa.Table, nodes: pa.Table) -> DataFrame:
     """What apps and their whole nodes waited for CPU.
 
-    In:  rows of table node_state, from with_node_state, and of table node_usage; how many nodes there are.
+    In:  rows of table node_state, from with_node_state, of table node_usage, and of table nodes.
     Out: rows of features.labels.waited_cpus.NODE_WAITS.
     """
     kernel = whole_partitions(lambda rows: node_waits(rows, node_usage, nodes), NODE_STATE.schema)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from features.columnar.arrow_columns import Floats
 from features.contention.node_state import Facts, node_state
-from features.labels.waited_cpus import CPUS, DOUBT, FEWEST, LEAST, MOST_CPUS, NODE_WAITS, node_waits, waited_cpus
+from features.labels.waited_cpus import CPUS, FEWEST, MOST_CPUS, NODE_WAITS, node_waits, waited_cpus
 from ingest.schema.tables import NODE_USAGE
 from tests.features.rows import at, nodes, placements, rows_of, usage
 
@@ -123,7 +123,7 @@ def test_pressures_of_an_apps_containers_and_what_the_node_waited_are_added_up_w
     known: list[dict[str, object]] = [{"interval_s": 60.0, "run_delay_frac": 2.0, "ts": ts} for ts in minutes[:2]]
     whole = rows_of(NODE_USAGE, *known)
 
-    found = node_waits(node_state(usage(*told), facts), whole, 1).to_pylist()
+    found = node_waits(node_state(usage(*told), facts), whole, facts.nodes).to_pylist()
 
     assert [(one["app"], round(one["pressure"], 9), one["waited"]) for one in found] == [
         ("db", 0.0, 4.0), ("web", 1.0, 4.0),
@@ -132,33 +132,34 @@ def test_pressures_of_an_apps_containers_and_what_the_node_waited_are_added_up_w
 
 def test_without_what_nodes_waited_nothing_is_said() -> None:
     told: list[dict[str, object]] = [{"container": "a", "psi_cpu_some_frac": 0.3, "ts": 30}]
-    state = node_state(usage(*told), Facts(nodes({"platform": "p"}), placements()))
+    facts = Facts(nodes({"platform": "p"}), placements())
+    state = node_state(usage(*told), facts)
 
-    none = node_waits(state, rows_of(NODE_USAGE, {"interval_s": 60.0, "ts": 30}), 1)
+    none = node_waits(state, rows_of(NODE_USAGE, {"interval_s": 60.0, "ts": 30}), facts.nodes)
 
     assert none.num_rows == 0
     assert waited_cpus(none, np.array([START_US])).equals(CPUS.empty_table())
-    assert (DOUBT, LEAST) == (0.01, 0.05)
 
 
-def test_of_a_large_cluster_some_nodes_are_looked_at_in_each_window() -> None:
-    told: list[dict[str, object]] = [
-        {"node": f"n{number}", "container": f"a{number}", "psi_cpu_some_frac": 0.3, "ts": ts}
-        for number in range(400)
+def test_of_a_large_cluster_some_nodes_are_looked_at_in_each_window_and_of_a_small_one_all() -> None:
+    members: list[dict[str, object]] = [{"cluster": "large", "node": f"n{number}"} for number in range(400)]
+    members += [{"cluster": "small", "node": f"n{number}"} for number in range(100)]
+    told = [
+        one | {"container": f"a-{one['cluster']}-{one['node']}", "psi_cpu_some_frac": 0.3, "ts": ts}
+        for one in members
         for ts in (30, 330)
     ]
-    described: list[dict[str, object]] = [{"node": f"n{number}", "platform": "p"} for number in range(400)]
-    state = node_state(usage(*told), Facts(nodes(*described), placements()))
-    whole = rows_of(
-        NODE_USAGE,
-        *({"node": row["node"], "interval_s": 60.0, "run_delay_frac": 2.0, "ts": row["ts"]} for row in told),
-    )
+    facts = Facts(nodes(*(one | {"platform": "p"} for one in members)), placements())
+    minutes = [{"cluster": row["cluster"], "node": row["node"], "run_delay_frac": 2.0, "ts": row["ts"]} for row in told]
 
-    found = node_waits(state, whole, 400)
+    found = node_waits(node_state(usage(*told), facts), rows_of(NODE_USAGE, *minutes), facts.nodes)
 
+    small = found.filter(pc.equal(found["cluster"], "small"))
+    large = found.filter(pc.equal(found["cluster"], "large"))
     first, second = (
-        set(found.filter(pc.equal(found["window_end"], end))["node"].to_pylist())
-        for end in pc.unique(found["window_end"])
+        set(large.filter(pc.equal(large["window_end"], end))["node"].to_pylist())
+        for end in pc.unique(large["window_end"])
     )
+    assert small.num_rows == 200
     assert 60 < len(first) < 140
     assert first != second

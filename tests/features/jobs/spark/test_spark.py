@@ -84,7 +84,7 @@ def by_kernel(lake: Lake) -> dict[str, pa.Table]:
     usage = pa.concat_tables([lake.read("usage", *STRETCH.samples()), rated.usage])
     state = node_state(usage, facts)
     whole = lake.read("node_usage", *STRETCH.ends(), columns=list(WHOLE))
-    cpus = waited_cpus(node_waits(state, whole, PLAN.nodes), profile_times(STRETCH))
+    cpus = waited_cpus(node_waits(state, whole, facts.nodes), profile_times(STRETCH))
     labels = labels_of(state, facts.placements, cpus)
     profiles = profiles_of(state, profile_times(STRETCH), cpus)
     training = training_rows(labels, Sources(state, facts.nodes, facts.placements, profiles))
