@@ -5,11 +5,12 @@ as many of all formats together. A violation names its format and seed: `draw(se
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import structlog
 
@@ -63,6 +64,21 @@ def test_what_is_computed_is_what_happened(lives: Computed, law: Law) -> None:
     assert not violations, f"{len(violations)} violations:\n" + "\n".join(violations[:SHOWN])
 
 
+def differences(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> list[str]:
+    """The tables that are not the same, each with the first rows that only one of both has."""
+    return [
+        f"{name}, only {which}: {_only(ours, theirs)}"
+        for name in before
+        if not before[name].equals(after[name])
+        for which, ours, theirs in (("before", before[name], after[name]), ("after", after[name], before[name]))
+    ]
+
+
+def _only(ours: pa.Table, theirs: pa.Table) -> list[str]:
+    held = set(map(str, theirs.to_pylist()))
+    return [row for row in map(str, ours.to_pylist()) if row not in held][:SHOWN]
+
+
 def test_rows_are_the_same_however_few_are_computed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Timelines with static pods that came back after a gap, and clusters whose nodes share their names."""
     made = world(("cadvisor",), range(72866818, 72866820), tmp_path)
@@ -71,8 +87,7 @@ def test_rows_are_the_same_however_few_are_computed_at_once(tmp_path: Path, monk
 
     made.compute(chunk_rows=1)
 
-    after = made.computed()
-    assert [name for name in before if not before[name].equals(after[name])] == []
+    assert not differences(before, made.computed())
 
 
 @pytest.mark.skipif(not MANY, reason="runs with make laws")
@@ -82,5 +97,5 @@ def test_spark_computes_and_meters_the_same_rows(tmp_path: Path, spark: "SparkSe
 
     made.compute_with(spark)
 
-    after = made.computed()
-    assert [name for name in before if not before[name].equals(after[name])] == []
+    found = differences(before, made.computed())
+    assert not found, f"seeds from {FIRST}:\n" + "\n".join(found)
