@@ -12,7 +12,7 @@ from cohabit.config.errors import NothingMeasured
 from cohabit.diagnosis.diagnose import looked_at, newest_window
 from cohabit.doctor.finding import Finding, ok, problem, warning
 from features.columnar.asof_join import key_codes
-from features.contention.container_resolution import OWN, moved_in
+from features.contention.container_resolution import OWN, moved_in, newest_reports
 from features.contention.node_state import Facts
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
@@ -101,8 +101,7 @@ def _exporters(rows: pa.Table, metric: str) -> list[str]:
 
 
 def _moved(rows: pa.Table, facts: Facts) -> Finding:
-    seen = rows.group_by(OWN, use_threads=False).aggregate([("ts", "max")]).rename_columns({"ts_max": "ts"})
-    moved = moved_in(seen, facts).to_pylist()
+    moved = moved_in(newest_reports(rows), facts).to_pylist()
     left, right = key_codes(rows, facts.placements, ["cluster"])
     if not np.isin(left, right).any():
         named = ", ".join(sorted(pc.unique(rows["cluster"]).to_pylist())[:3])

@@ -67,11 +67,17 @@ def resolved(samples: pa.Table, facts: Facts, moved: pa.Table | None = None) -> 
     return Resolved(_with_aliases(samples, here if moved is None else moved, facts.nodes), here)
 
 
+def newest_reports(samples: pa.Table) -> pa.Table:
+    """Columns OWN and the newest ts of samples of an hour, what is reported under each name once; for `moved_in`."""
+    seen = samples.group_by(OWN, use_threads=False).aggregate([("ts", "max")])
+    return seen.rename_columns({"ts_max": "ts"})
+
+
 def moved_in(seen: pa.Table, facts: Facts) -> pa.Table:
     """As MOVED: under which names exporters reported pods that were placed on other nodes.
 
     Args:
-        seen: columns OWN and ts, each once; see `OWN`.
+        seen: rows of `newest_reports`, of one hour or several.
         facts: nodes and placements, any order.
     """
     return resolved(seen, facts).moved

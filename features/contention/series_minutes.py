@@ -20,8 +20,13 @@ from ingest.schema.tables import EXPORTER_PREFERENCE
 Bools = NDArray[np.bool_]
 MAX_GAP_US = 180 * 1_000_000
 """A counter's value before that is too old to take a difference with."""
-LOOK_BACK_US = MAX_GAP_US + WINDOW_US
-"""What runners read before the first minute they build: a minute may lean on the one before, and that on a reading."""
+MEMORY_US = 120 * 1_000_000
+"""How long before a reading something may have happened that changes what is made of it."""
+LOOK_BACK_US = MAX_GAP_US + WINDOW_US + MEMORY_US
+"""What runners read before the first minute they build: a minute may lean on the one before, that on a reading, and
+that on what happened before it."""
+LOOK_AHEAD_US = MAX_GAP_US
+"""What runners read after the last minute they build where rows are trimmed: whether its pod goes on shows there."""
 RESET_RATIO = 0.5
 """A counter that falls below this share of its value was reset; above, collectors whose clocks differ wrote it."""
 SKEW_US = 15 * 1_000_000
@@ -59,7 +64,7 @@ def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats
         What fell below RESET_RATIO of its value was reset: all that it reads was counted since the last reading, and
         what was counted before the reset is lost. A smaller fall is no reset: two writers whose clocks differ take
         turns. What the earlier reading counted too much, the next one counted too little, so the largest value since
-        the last reset stands, and the mean over time is right whatever the clocks.
+        the last reset stands, for MEMORY_US, and the mean over time is right whatever the clocks.
 
     Source: resets as in Prometheus' rate(); the smaller falls are ours.
     """
@@ -71,18 +76,23 @@ def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats
     usable[usable] = key[before[usable]] == key[usable]
     gap_us = np.where(usable, ts_us - ts_us[before], 0)
     reset = usable & (value < RESET_RATIO * value[before])
-    level = _largest_since(value, read & (reset | ~usable)) if (usable & (value < value[before])).any() else value
+    level = value
+    if (usable & (value < value[before])).any():
+        level = _largest_since(value, ts_us, read & (reset | ~usable))
     grown = np.where(usable, np.where(reset, value, level - level[before]), np.nan)
     good = (gap_us > 0) & (gap_us <= MAX_GAP_US) & (grown >= 0)
     seconds = np.where(good, gap_us / 1e6, 1.0)
     return np.where(good, grown / seconds, np.nan), seconds
 
 
-def _largest_since(value: Floats, begins: Bools) -> Floats:
-    """(n,) largest value from the last row that begins anew until each row; NaN is skipped."""
-    kinds, rank = np.unique(np.nan_to_num(value, nan=-np.inf), return_inverse=True)
-    segment = np.cumsum(begins)
-    largest: Floats = kinds[np.maximum.accumulate(segment * len(kinds) + rank) % len(kinds)]
+def _largest_since(value: Floats, ts_us: Ints, begins: Bools) -> Floats:
+    """(n,) largest value from the last row that begins anew until each row, in the last MEMORY_US; NaN is skipped."""
+    segment, largest = np.cumsum(begins), value.copy()
+    for back in range(1, len(value)):
+        near = (segment[back:] == segment[:-back]) & (ts_us[back:] - ts_us[:-back] <= MEMORY_US)
+        if not near.any():
+            break
+        largest[back:] = np.where(near, np.fmax(largest[back:], value[:-back]), largest[back:])
     return largest
 
 
@@ -150,8 +160,9 @@ def per_minute(sampled: Sampled, placements: pa.Table) -> tuple[Cells, Floats]:
     counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
     rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
     first, before_us = _begun(np.where(counter, value, np.nan), ts, series)
-    moved = np.append([True], (np.diff(series) != 0) | (np.diff(value) != 0))
-    alive_us = np.where(np.append([True], np.diff(series) != 0), ts, np.append([0], ts[:-1]))
+    fresh = np.append([True], (np.diff(series) != 0) | (np.diff(ts) > MEMORY_US))
+    moved = fresh | np.append([True], np.diff(value) != 0)
+    alive_us = np.where(fresh, ts, np.append([0], ts[:-1]))
     run_us = _run_before(sampled, order[first], order[moved], alive_us[moved])
     placed_us = _placed_before(sampled, order[first], placements)
     since_us = np.maximum(run_us, placed_us)

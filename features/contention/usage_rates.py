@@ -62,13 +62,22 @@ class Rated:
     impossible_us: Ints
 
 
-def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US, trim: bool = False) -> Rated:
+def rates(
+    samples: pa.Table,
+    facts: Facts,
+    *,
+    moved: pa.Table | None = None,
+    lateness_us: int = LATENESS_US,
+    trim: bool = False,
+) -> Rated:
     """Usage of pods and nodes, from samples.
 
     Args:
-        samples: rows of `samples`, any order, duplicates allowed; LOOK_BACK_US before the first minute that matters.
+        samples: rows of `samples`, any order, duplicates allowed; LOOK_BACK_US before the first minute that matters,
+            and to `trim` LOOK_AHEAD_US after the last one.
         facts: placements say which pod a name was and on which node, see `container_resolution`; capacities of nodes
             show what is impossible.
+        moved: as container_resolution.MOVED, of all samples, where these are some of them.
         lateness_us: samples that arrived later than this after their time are left out.
         trim: whether rows of minutes before and after which a pod was not sampled begin and end with its samples.
 
@@ -86,7 +95,7 @@ def rates(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_US, tr
     known = known.filter(pc.is_in(known["metric"], pa.array(METRICS)))
     if not known.num_rows:
         return Rated(USAGE.schema.empty_table(), NODE_USAGE.schema.empty_table(), np.zeros(0, np.int64))
-    sampled = Sampled(resolved(known, facts).samples)
+    sampled = Sampled(resolved(known, facts, moved).samples)
     minutes, seconds = per_minute(sampled, facts.placements)
     cells = running(sampled, minutes, held(sampled, minutes), seconds)
     grid = _grid(sampled, added_up(sampled, reported(sampled, cells)))

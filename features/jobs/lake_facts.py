@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from features.columnar.arrow_columns import micros
 from features.columnar.asof_join import key_codes
+from features.contention.container_resolution import OWN, moved_in, newest_reports
 from features.contention.lifetimes import (
     CONTAINER_SILENCE_US,
     HEARD,
@@ -22,7 +23,7 @@ from features.contention.lifetimes import (
 from features.contention.node_state import Facts, undeleted
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
-from ingest.schema.tables import TIMESTAMP
+from ingest.schema.tables import SAMPLES, TIMESTAMP
 
 MEASURED = ("usage", "samples")
 HOUR = timedelta(hours=1)
@@ -49,6 +50,16 @@ def facts_between(lake: Lake, start: datetime, end: datetime, *, ahead: bool = T
     ended = with_ends(facts, heard, beats, horizon_us)
     before = pc.field("ts") < pa.scalar(end, TIMESTAMP)
     return Facts(ended.nodes.filter(before), ended.placements.filter(before))
+
+
+def moved_between(lake: Lake, start: datetime, end: datetime, facts: Facts) -> pa.Table:
+    """As MOVED: under which names exporters reported pods of other nodes in [start, end), read hour by hour."""
+    seen, first = [newest_reports(SAMPLES.schema.empty_table())], start
+    while first < end and lake.span("samples"):
+        last = min(end, first.replace(minute=0, second=0, microsecond=0) + HOUR)
+        seen.append(newest_reports(lake.rows("samples", first, last, [*OWN, "ts"])))
+        first = last
+    return moved_in(pa.concat_tables(seen), facts)
 
 
 def heard_between(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) -> Times:

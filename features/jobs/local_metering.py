@@ -10,13 +10,11 @@ import pyarrow.parquet as pq
 
 from features.columnar.asof_join import NEVER, key_codes
 from features.columnar.thread_map import in_threads
-from features.columnar.windows import WINDOW_US
-from features.contention.container_resolution import OWN, moved_in
 from features.contention.node_state import Facts
-from features.contention.series_minutes import LOOK_BACK_US
+from features.contention.series_minutes import LOOK_AHEAD_US, LOOK_BACK_US
 from features.contention.usage_rates import rates
 from features.jobs.job_plan import Progress
-from features.jobs.lake_facts import facts_between
+from features.jobs.lake_facts import facts_between, moved_between
 from features.metering.idle_causes import TAKEN, TOUCHED, idle_hours
 from features.metering.pools import pool_hours
 from features.metering.units import COLUMNS, HOUR_US, Hours
@@ -64,6 +62,12 @@ def times(hours: Hours) -> tuple[datetime, datetime]:
     return EPOCH + timedelta(microseconds=hours.start_us), EPOCH + timedelta(microseconds=hours.end_us)
 
 
+def sampled(hours: Hours) -> tuple[datetime, datetime]:
+    """From when to when samples may say something of the hours."""
+    start, end = times(hours)
+    return start - timedelta(microseconds=LOOK_BACK_US), end + timedelta(microseconds=LOOK_AHEAD_US)
+
+
 def facts_until(lake: Lake, hours: Hours) -> tuple[pa.Table, pa.Table]:
     """Nodes as recorded until the hours end, and placements that stand in them, as they ended."""
     facts = facts_between(lake, *times(hours))
@@ -100,21 +104,13 @@ _Part = tuple[Hours, Facts, pa.Table, pa.Table]
 
 def _parts(lake: Lake, day: Hours, nodes: pa.Table, placements: pa.Table, chunk_rows: int) -> Iterator[_Part]:
     """Hours, and nodes that have about so many rows of usage in them."""
+    moved = moved_between(lake, *sampled(day), Facts(nodes, placements))
     for hour in singly(day):
-        standing = standing_in(placements, hour)
-        counted, moved = _rows_of_nodes(lake, hour), _moved(lake, hour, Facts(nodes, standing))
+        standing, counted = standing_in(placements, hour), _rows_of_nodes(lake, hour)
         where = nodes_in(counted, standing)
         chunks = max(1, -(-(pc.sum(counted["rows"]).as_py() or 0) // chunk_rows))
         for part in np.array_split(np.arange(where.num_rows), min(chunks, max(1, where.num_rows))):
             yield hour, Facts(nodes, standing), where.take(pa.array(part)), moved
-
-
-def _moved(lake: Lake, hour: Hours, facts: Facts) -> pa.Table:
-    """Under which names exporters reported pods of other nodes in an hour."""
-    start, end = times(hour)
-    rows = lake.rows("samples", start, end + TICK, [*OWN, "ts"])
-    seen = rows.group_by(OWN, use_threads=False).aggregate([("ts", "max")])
-    return moved_in(seen.rename_columns({"ts_max": "ts"}), facts)
 
 
 def _rows_of_nodes(lake: Lake, hour: Hours) -> pa.Table:
@@ -134,9 +130,8 @@ def _metered(lake: Lake, hour: Hours, facts: Facts, where: pa.Table, moved: pa.T
     aliases = moved.filter(pc.is_in(moved["placed_on"], wanted))["node"].to_pylist()
     names = sorted({*wanted.to_pylist(), *aliases})
     usage = lake.rows("usage", start + TICK, end + LONGEST + TICK, COLUMNS, nodes=names)
-    before, after = timedelta(microseconds=LOOK_BACK_US), timedelta(microseconds=WINDOW_US)
-    samples = lake.rows("samples", start - before, end + after, nodes=names)
-    made = rates(samples, facts, lateness_us=NEVER, trim=True).usage.select(COLUMNS)
+    samples = lake.rows("samples", *sampled(hour), nodes=names)
+    made = rates(samples, facts, moved=moved, lateness_us=NEVER, trim=True).usage.select(COLUMNS)
     found = pa.concat_tables([usage, made])  # of all nodes of these names: another cluster may have some too
     row, asked = key_codes(found, where, ["cluster", "node"])
     return metered(found.filter(pa.array(np.isin(row, asked))), facts, hour, where)

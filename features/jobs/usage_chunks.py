@@ -11,6 +11,7 @@ from features.contention.node_state import Facts
 from features.contention.series_minutes import LOOK_BACK_US
 from features.contention.usage_rates import count_within, rates
 from features.jobs.job_plan import Stretch
+from features.jobs.lake_facts import moved_between
 from ingest.lake.row_filter import within
 from ingest.lake.tables import Lake
 
@@ -18,6 +19,7 @@ CHUNK_ROWS = 250_000
 """Samples computed at once: small enough to stay in the processor's caches, large enough not to notice the seams."""
 BLOCK_ROWS = 1_000_000
 """Samples read at once: files hold up to an hour, and are not to be read again for every chunk."""
+LOOK_BACK = timedelta(microseconds=LOOK_BACK_US)
 KINDS = ("usage", "samples")
 Range = tuple[datetime, datetime]
 """Half-open."""
@@ -35,20 +37,20 @@ class Chunk(NamedTuple):
 def usage_chunks(lake: Lake, stretch: Stretch, facts: Facts, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
     """A stretch in chunks of about so many rows, whole label windows each, in the order of time."""
     first, last = stretch.samples()
+    moved = moved_between(lake, first - LOOK_BACK, last, facts)
     there = sum(lake.count(table, first, last) for table in KINDS)
     for start, end in ranges(max(rows, BLOCK_ROWS), there, first, last):
-        block = _block(lake, facts, start, end)
+        block = _block(lake, facts, moved, start, end)
         counted = block
         for part in ranges(rows, block.usage.num_rows, start, end):
             yield counted._replace(usage=block.usage.filter(within("ts", *part)))
             counted = Chunk(block.usage, block.node_usage.slice(0, 0), late=0, impossible=0)
 
 
-def _block(lake: Lake, facts: Facts, start: datetime, end: datetime) -> Chunk:
+def _block(lake: Lake, facts: Facts, moved: pa.Table, start: datetime, end: datetime) -> Chunk:
     """All that happened in a range."""
-    look_back = timedelta(microseconds=LOOK_BACK_US)
-    usage, samples = lake.rows("usage", start, end), lake.rows("samples", start - look_back, end)
-    rated, inside = rates(samples, facts), within("ts", start, end)
+    usage, samples = lake.rows("usage", start, end), lake.rows("samples", start - LOOK_BACK, end)
+    rated, inside = rates(samples, facts, moved=moved), within("ts", start, end)
     return Chunk(
         usage=pa.concat_tables([usage, rated.usage.filter(inside)]),
         node_usage=rated.node_usage.filter(inside),

@@ -15,6 +15,7 @@ from features.columnar.asof_join import key_codes
 from features.columnar.composite_keys import joint, ranks, rising
 from features.columnar.windows import once
 from features.contention.node_state import LANDED_IN, Facts
+from features.contention.series_minutes import LOOK_BACK_US
 from features.metering.minute_grid import Bools, Grid, interval_us
 from features.metering.node_hours import pools_of
 from features.metering.units import COLUMNS, EVERYBODYS, HOUR_US, MICROS, RESOURCES, Hours
@@ -83,17 +84,22 @@ def metered(usage: pa.Table, facts: Facts, hours: Hours, where: pa.Table) -> pa.
 
 
 def standing_in(placements: pa.Table, hours: Hours) -> pa.Table:
-    """Placement events that happened in the hours, and what stood before them; order as given.
+    """Placement events of the hours and of LOOK_BACK_US before, and what stood before these; order as given.
 
-    Of each container that is the newest event before, and the newest but for deletions, which names its owner.
+    Of each container that is the newest event before, and the newest but for deletions, which names its owner, with the
+    deletion that ended it.
     """
     ts = micros(placements["ts"])
     codes = key_codes(placements, placements.slice(0, 0), ["cluster", "container"])[0]
     order = rising(codes, ts, *(ranks(placements[name]) for name in LANDED_IN))
     order = order[ts[order] < hours.end_us]
-    alive = order[np.asarray(pc.not_equal(placements["event"], "delete").to_numpy(), np.bool_)[order]]
-    kept = [some[_standing(codes[some], ts[some], hours.start_us)] for some in (order, alive)]
-    return placements.take(pa.array(np.unique(np.concatenate(kept))))
+    since_us = hours.start_us - LOOK_BACK_US
+    place = np.arange(len(order))
+    alive = place[np.asarray(pc.not_equal(placements["event"], "delete").to_numpy(), np.bool_)[order]]
+    newest, owner = (some[_standing(codes[order[some]], ts[order[some]], since_us)] for some in (place, alive))
+    ends = owner[owner < len(order) - 1] + 1
+    ends = ends[codes[order[ends]] == codes[order[ends - 1]]]
+    return placements.take(pa.array(np.sort(order[np.unique(np.concatenate([newest, owner, ends]))])))
 
 
 def _standing(codes: Ints, ts: Ints, start_us: int) -> Bools:

@@ -66,9 +66,9 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
     if lake.span("samples"):
         samples = _samples(usage.sparkSession, lake, stretch, groups)
         late_samples = samples.where(inside & late).count()
-        _write_node_usage(samples, lake, stretch, facts, progress)
         placed = samples.transform(on_placed_nodes, facts)
         again = placed if placed is samples else placed.transform(by_node, groups)
+        _write_node_usage(again, lake, stretch, facts, progress)
         counted = counted.unionByName(again.transform(with_rates, facts, stretch))
     state = counted.transform(by_node, groups).transform(with_node_state, facts).persist()
     apps, times = state.transform(by_app, groups), profile_times(stretch)

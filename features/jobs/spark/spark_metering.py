@@ -1,17 +1,13 @@
 """The metering job with Spark: whole nodes a partition, a day of hours at a time. An edge."""
 
-from datetime import timedelta
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from features.columnar.windows import WINDOW_US
 from features.contention.node_state import Facts
-from features.contention.series_minutes import LOOK_BACK_US
 from features.jobs.job_plan import Progress
-from features.jobs.local_metering import JOB, LONGEST, TICK, days, facts_until, times, write_pools
+from features.jobs.local_metering import JOB, LONGEST, TICK, days, facts_until, sampled, times, write_pools
 from features.jobs.spark.batch_job import groups_of, landed
 from features.jobs.spark.steps import by_node, on_placed_nodes, with_all_rates, with_metered
 from features.metering.units import COLUMNS, READ, Hours
@@ -27,8 +23,7 @@ def run_spark(spark: SparkSession, lake: Lake, hours: Hours, progress: Progress)
         nodes, placements = facts_until(lake, day)
         facts, staged = Facts(nodes, placements), lake.stage("metered", JOB)
         start, end = times(day)
-        last, before = end + LONGEST + TICK, start - timedelta(microseconds=LOOK_BACK_US)
-        after = end + timedelta(microseconds=WINDOW_US)
+        last, (before, after) = end + LONGEST + TICK, sampled(day)
         groups = groups_of(spark, lake.count("usage", start, last) + lake.count("samples", before, after))
         usage = landed(spark, lake, USAGE, start, last).where(F.col("ts") > F.lit(start)).select(*COLUMNS)
         if lake.span("samples"):

@@ -21,7 +21,7 @@ from features.columnar.arrow_columns import Ints
 from features.columnar.asof_join import NEVER
 from features.columnar.hashing import Hashes, of_windows
 from features.columnar.windows import WINDOW_US
-from features.contention.container_resolution import MOVED, resolved
+from features.contention.container_resolution import MOVED, OWN, moved_in, resolved
 from features.contention.correlation import antagonists
 from features.contention.node_state import Facts, node_state
 from features.contention.series_minutes import LOOK_BACK_US
@@ -80,12 +80,8 @@ def on_placed_nodes(samples: DataFrame, facts: Facts) -> DataFrame:
     In:  rows of table samples.
     Out: rows of table samples.
     """
-
-    def names(batches: Batches) -> Batches:
-        for rows in _samples(batches):
-            yield from resolved(rows, facts).moved.to_batches()
-
-    moved = samples.mapInArrow(names, spark_schema(MOVED)).distinct().toArrow().cast(MOVED)
+    reports = samples.groupBy(*OWN, F.date_trunc("hour", "ts")).agg(F.max("ts").alias("ts")).select(*OWN, "ts")
+    moved = moved_in(reports.toArrow().cast(pa.schema([SAMPLES.schema.field(name) for name in (*OWN, "ts")])), facts)
     if not moved.num_rows:
         return samples
 
@@ -109,24 +105,29 @@ def by_app(state: DataFrame, partitions: int) -> DataFrame:
 def with_rates(samples: DataFrame, facts: Facts, stretch: Stretch) -> DataFrame:
     """Usage of pods, made of samples.
 
-    In:  rows of table samples, from by_node, features.contention.series_minutes.LOOK_BACK_US more than what is wanted.
+    In:  rows of table samples, from on_placed_nodes and by_node, series_minutes.LOOK_BACK_US more than what is wanted.
     Out: rows of table usage.
     """
     inside = within("ts", *stretch.samples())
-    kernel = whole_partitions(lambda rows: rates(rows, facts).usage.filter(inside), SAMPLES.schema)
-    return samples.mapInArrow(kernel, spark_schema(USAGE.schema))
+
+    def kernel(rows: pa.Table) -> pa.Table:
+        return rates(rows, facts, moved=MOVED.empty_table()).usage.filter(inside)
+
+    return samples.mapInArrow(whole_partitions(kernel, SAMPLES.schema), spark_schema(USAGE.schema))
 
 
 def with_all_rates(samples: DataFrame, facts: Facts) -> DataFrame:
     """Usage of pods, made of samples however late they arrived, with what metering reads of it.
 
-    In:  rows of table samples, from by_node, features.contention.series_minutes.LOOK_BACK_US more than what is wanted.
+    In:  rows of table samples, from on_placed_nodes and by_node, series_minutes.LOOK_BACK_US more than what is wanted.
     Out: features.metering.usage_hours.COLUMNS.
     """
-    kernel = whole_partitions(
-        lambda rows: rates(rows, facts, lateness_us=NEVER, trim=True).usage.select(COLUMNS), SAMPLES.schema
-    )
-    return samples.mapInArrow(kernel, spark_schema(READ))
+
+    def kernel(rows: pa.Table) -> pa.Table:
+        made = rates(rows, facts, moved=MOVED.empty_table(), lateness_us=NEVER, trim=True)
+        return made.usage.select(COLUMNS)
+
+    return samples.mapInArrow(whole_partitions(kernel, SAMPLES.schema), spark_schema(READ))
 
 
 def with_metered(usage: DataFrame, facts: Facts, hours: Hours) -> DataFrame:
@@ -142,12 +143,12 @@ def with_metered(usage: DataFrame, facts: Facts, hours: Hours) -> DataFrame:
 def with_node_usage(samples: DataFrame, facts: Facts, stretch: Stretch, impossible: "Accumulator[int]") -> DataFrame:
     """Usage of nodes, made of samples; impossible values of the stretch, of pods too, are added to a counter.
 
-    In:  rows of table samples, from by_node.
+    In:  rows of table samples, from on_placed_nodes and by_node.
     Out: rows of table node_usage.
     """
 
     def kernel(rows: pa.Table) -> pa.Table:
-        rated = rates(rows, facts)
+        rated = rates(rows, facts, moved=MOVED.empty_table())
         start, end = stretch.samples()
         impossible.add(count_within(rated, start, end))
         return rated.node_usage.filter(within("ts", start, end))

@@ -246,6 +246,11 @@ def series(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
+def largest(read: list[tuple[int, float]]) -> float:
+    """The largest value read within two minutes of the last one."""
+    return max(value for second, value in read if read[-1][0] - second <= 120)
+
+
 def naive(rows: list[Row]) -> dict[tuple[str, int, str], float | None]:
     """The same by loops: (pod, minute, metric) to its value."""
     cells: dict[tuple[object, object, object, int], list[tuple[float, float]]] = {}
@@ -254,7 +259,7 @@ def naive(rows: list[Row]) -> dict[tuple[str, int, str], float | None]:
         by_series.setdefault((row["container"], row["part"], row["metric"]), []).append(row)
     for key, points in by_series.items():
         before: Row | None = None
-        level = 0.0
+        read: list[tuple[int, float]] = []
         for row in sorted(points, key=lambda r: int(str(r["ts"]))):
             second, value = int(str(row["ts"])), row["value"]
             cell = cells.setdefault((*key, -(-second // 60)), [])
@@ -263,12 +268,13 @@ def naive(rows: list[Row]) -> dict[tuple[str, int, str], float | None]:
             elif value is not None:
                 number = float(str(value))
                 if before is None:
-                    level = number
+                    read = [(second, number)]
                 else:
                     gap, reset = second - int(str(before["ts"])), number < 0.5 * float(str(before["value"]))
-                    level, lower = (number, 0.0) if reset else (max(number, level), level)
-                    if gap <= 180:
-                        cell.append(((level - lower) / gap, float(gap)))
+                    lower = 0.0 if reset else largest(read)
+                    read = [(second, number)] if reset else [*read, (second, number)]
+                    if gap <= 180 and largest(read) >= lower:
+                        cell.append(((largest(read) - lower) / gap, float(gap)))
                 before = row
     alive = {(pod, minute) for pod, _, _, minute in cells}
     for (pod, part, metric, minute), values in list(cells.items()):
