@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints, floats, micros
-from features.columnar.asof_join import key_codes, newest_known
+from features.columnar.asof_join import newest_known
 from features.columnar.composite_keys import dense, joint, ranks, rising
 from features.columnar.group_means import group_means, group_starts
 from features.columnar.windows import WINDOW_US, window_end
-from features.contention.node_state import INFERRED
+from features.contention.node_state import INFERRED, known_by
 from features.contention.pod_metrics import AT, LARGEST, METRICS
 from ingest.schema.tables import EXPORTER_PREFERENCE
 
@@ -212,15 +212,12 @@ def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:
 
     Counters of a pod begin at 0 with it.
     """
-    added = placements.filter(
-        pc.and_(pc.equal(placements["event"], "add"), pc.not_equal(placements["topic"], INFERRED))
-    )
     asked = sampled.rows.take(pa.array(rows))
-    left, right = key_codes(asked, added, ["cluster", "container"])
-    at_us, order = micros(added["ts"]), np.argsort(micros(added["ts"]), kind="stable")
-    found = np.append(order, -1)[newest_known(left, micros(asked["ts"]), right[order], at_us[order])]
-    known = (found >= 0) & (np.append(micros(added["arrived_at"]), 0)[found] <= micros(asked["arrived_at"]))
-    return np.where(known, np.append(at_us, 0)[found], -MAX_GAP_US)
+    oldest = pc.subtract(pc.min(sampled.rows["ts"]), pa.scalar(MAX_GAP_US, pa.duration("us")))
+    added = placements.filter((pc.field("event") == "add") & (pc.field("topic") != INFERRED))
+    recent = added.filter(pc.greater_equal(added["ts"], oldest))
+    found = known_by(asked, micros(asked["arrived_at"]), recent, ["cluster", "container"])["ts"]
+    return np.where(np.asarray(pc.is_valid(found)), micros(pc.fill_null(found, oldest)), -MAX_GAP_US)
 
 
 def held(sampled: Sampled, cells: Cells) -> Cells:

@@ -46,6 +46,8 @@ NATIVE = ("nodes", "placements", "node_usage")
 WRITTEN = ("node_state", "node_usage", "labels", "profiles", "contention", "metered", "idle", "pool_hours")
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 LATENESS_S = 90.0
+END_INSIDE_US = 1000
+"""A minute holds what was sampled so soon after its end, see features.columnar.windows.window_end."""
 """Records that arrive later after their time do not count."""
 AT_ONCE = 50
 """Timelines that are landed in one commit."""
@@ -84,7 +86,7 @@ class Life:
         """What a refresher publishes LATENESS_S after `minute`, when all samples until then that are in time are in."""
         state = LiveState(self.truth.cluster, lambda: micros_at(END_S + 86_400))
         arrived = pc.field("arrived_at") <= pa.scalar(micros_at(self.minute + LATENESS_S), TIMESTAMP)
-        sampled = pc.field("ts") <= pa.scalar(micros_at(self.minute), TIMESTAMP)
+        sampled = pc.field("ts") < pa.scalar(micros_at(self.minute) + END_INSIDE_US, TIMESTAMP)
         for landing in self.landings:
             wanted = arrived if landing.table in NATIVE else arrived & sampled
             state.write(replace(landing, rows=landing.rows.filter(wanted)))

@@ -44,7 +44,7 @@ LAWS: tuple[Law, ...] = (
     laws.nothing_ended_is_advised_on,
     laws.who_runs_is_advised_on,
 )
-pytestmark = pytest.mark.hypothesis
+pytestmark = [pytest.mark.hypothesis, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", params=LAKES, ids=list(LAKES))

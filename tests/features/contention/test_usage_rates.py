@@ -384,6 +384,13 @@ def test_the_first_value_of_a_pod_is_what_it_used_since_it_was_placed(placed: Ro
     assert found["cpu_cores"].to_pylist() == [first, 0.5]
 
 
+def test_an_addition_that_was_not_known_yet_hides_none_that_was() -> None:
+    rows = samples(*({"ts": t, "value": 0.5 * (t - 30)} for t in (60, 120)))
+    events = ({"container": "p", "ts": 30}, {"container": "p", "ts": 40, "arrived_at": at(600)})
+
+    assert rates(rows, Facts(nodes(), placements(*events))).usage["cpu_cores"].to_pylist() == [0.5, 0.5]
+
+
 def test_memory_of_a_run_that_ended_is_not_taken_for_that_of_the_next() -> None:
     of_old = [
         {"instance": "old", "part": "a", "ts": t, "metric": "memory_bytes", "value": 1e9} for t in range(0, 361, 30)
