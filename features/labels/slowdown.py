@@ -39,7 +39,7 @@ Flags = NDArray[np.bool_]
 WAITING = "waiting"
 """Kind of an app of which only stalls are known, see features.labels.waiting. Where CPI is known and above its normal,
 that is counted too: queues and cycles per instruction lengthen the same work one after the other."""
-TRUST = {WAITING: 1.0 / 60.0}
+TRUST = {WAITING: 1.0 / 20.0}
 """What a window of a kind counts in training, compared with one whose latency is known."""
 NO_SIGNAL = "none"
 """Kind of an app that no signal stands for."""

@@ -4,8 +4,8 @@ On a platform an app is expected between the mean of all apps and that of its te
 more teams differ compared with apps within a team. An app that ran elsewhere is expected to differ from that as it does
 there, the more so the more alike apps are to themselves. The weights of teams and other platforms are learnt from the
 profiles, time by time; uninformative teams get no weight. Means are of log(1 + value): a few apps are slowed down many
-times as much as most. Sensitivities by labels of waiting count only where no better ones are known: waiting knows no
-harm through caches, and its level is uncertain.
+many times as much as most. Sensitivities by labels of waiting count only in clusters with few apps of better ones:
+waiting knows no harm through caches, and its level is uncertain.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,9 @@ from features.columnar.composite_keys import dense, joint, ranks, rising
 from features.labels.slowdown import WAITING
 from features.profiles.shrinkage import Nested, nested, sums
 from features.schema.catalog import EXPECTED, SENSITIVITIES
+
+ENOUGH = 6
+"""Apps whose sensitivities are known by better labels than waiting: so many say more than they and all others do."""
 
 
 def expected(keys: pa.Table, time_us: Ints, profiles: pa.Table) -> Floats:
@@ -116,14 +119,22 @@ def _by_time(keys: pa.Table, time_us: Ints, profiles: pa.Table, ask: Callable[["
         stood = np.flatnonzero((since <= times[number]) & (times[number] < until))
         rows = pa.array(order[stood])
         values = side_by_side([floats(profiles[EXPECTED[i]].take(rows)) for i in ever])
-        better = np.where(waited[stood, None] & is_sensitivity, np.nan, values)
+        by_better = ~waited[stood] & np.isfinite(values[:, is_sensitivity]).any(axis=1)
+        worse = waited[stood] & _enough(known.take(stood[by_better]))[known.cluster[stood]]
+        better = np.where(worse[:, None] & is_sensitivity, np.nan, values)
         asked = np.flatnonzero(at == number)
         answer = np.full((len(asked), len(ever)), np.nan)
-        for some in (better, values) if waited[stood].any() else (values,):
+        for some in (better, values) if worse.any() else (values,):
             then = _known(known.take(stood), since[stood], np.log1p(some))
             answer = np.where(np.isfinite(answer), answer, ask(then, asking.take(asked)))
         found[np.ix_(asked, ever)] = np.expm1(answer)
     return found
+
+
+def _enough(better: _Codes) -> NDArray[np.bool_]:
+    """(clusters,) which have ENOUGH apps in these rows."""
+    _, first = np.unique(better.app, return_index=True)
+    return np.bincount(better.cluster[first], minlength=better.sizes.clusters) >= ENOUGH
 
 
 def _coded(keys: pa.Table, profiles: pa.Table) -> tuple[_Codes, _Codes]:

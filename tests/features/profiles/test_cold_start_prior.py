@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from features.profiles.cold_start_prior import expected, expected_of_new
+from features.profiles.cold_start_prior import ENOUGH, expected, expected_of_new
 from features.schema.catalog import EXPECTED
 from features.schema.tables import PROFILES
 from features.training.residents import described
@@ -119,15 +119,23 @@ def test_where_one_team_is_all_there_is_nothing_tells_it_from_others() -> None:
     assert of([Told("a", "red", 1.0), Told("b", "red", 3.0), Told("c", None, 5.0)], team="red") == pytest.approx(3.0)
 
 
-def test_what_is_known_by_waiting_counts_only_where_nothing_is_known_better() -> None:
+def test_what_is_known_by_waiting_counts_only_where_few_apps_are_known_better() -> None:
     """Waiting knows no harm through caches: sensitivities by it are lower than those of apps with latency."""
     waiting = [Told(f"w{i}", None, 0.2, kind="waiting", demand=0.5) for i in range(4)]
-    known = [Told(f"a{i}", None, 2.0) for i in range(2)]
+    known = [Told(f"a{i}", None, 2.0) for i in range(ENOUGH)]
     elsewhere = [replace(one, cluster="d") for one in known]
 
     assert of(waiting) == of([*waiting, *elsewhere]) == pytest.approx(0.2)
     assert of([*waiting, *known]) == pytest.approx(2.0)
+    assert of([*waiting, *known[1:]]) == pytest.approx((4 * 0.2 + (ENOUGH - 1) * 2.0) / (ENOUGH + 3))
     assert of([*waiting, *(replace(one, cpu=None) for one in known)]) == pytest.approx(0.2)
+
+
+def test_an_app_on_many_platforms_is_one_app() -> None:
+    waiting = [Told(f"w{i}", None, 0.2, kind="waiting") for i in range(20)]
+    known = [Told("a", None, 2.0, platform) for platform in ("p", *(f"q{i}" for i in range(ENOUGH)))]
+
+    assert of([*waiting, *known]) == pytest.approx((20 * 0.2 + 2.0) / 21)
 
 
 def test_what_is_used_is_known_of_apps_that_only_wait() -> None:
@@ -139,7 +147,8 @@ def test_what_is_used_is_known_of_apps_that_only_wait() -> None:
 
 
 def test_a_better_label_counts_from_when_it_is_there() -> None:
-    told = [Told("w", None, 0.2, kind="waiting"), Told("a", None, 2.0, second=LATER)]
+    known = [Told(f"a{i}", None, 2.0, second=LATER) for i in range(ENOUGH)]
+    told = [Told("w", None, 0.2, kind="waiting"), *known]
 
     assert of(told, second=LATER - 1) == pytest.approx(0.2)
     assert of(told, second=LATER) == pytest.approx(2.0)
