@@ -4,7 +4,7 @@ On a platform an app is expected between the mean of all apps and that of its te
 more teams differ compared with apps within a team. An app that ran elsewhere is expected to differ from that as it does
 there, the more so the more alike apps are to themselves. The weights of teams and other platforms are learnt from the
 profiles, time by time; uninformative teams get no weight. Means are of log(1 + value): a few apps are slowed down many
-many times as much as most. Sensitivities by labels of waiting count only in clusters with few apps of better ones:
+times as much as most. Sensitivities by labels of waiting count only in clusters with few apps of better ones:
 waiting knows no harm through caches, and its level is uncertain.
 """
 

@@ -46,9 +46,9 @@ NATIVE = ("nodes", "placements", "node_usage")
 WRITTEN = ("node_state", "node_usage", "labels", "profiles", "contention", "metered", "idle", "pool_hours")
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 LATENESS_S = 90.0
+"""Records that arrive later after their time do not count."""
 END_INSIDE_US = 1000
 """A minute holds what was sampled so soon after its end, see features.columnar.windows.window_end."""
-"""Records that arrive later after their time do not count."""
 AT_ONCE = 50
 """Timelines that are landed in one commit."""
 HOURS = round(END_S / 3600)

@@ -144,15 +144,17 @@ def test_without_what_nodes_waited_nothing_is_said() -> None:
 def test_of_a_large_cluster_some_nodes_are_looked_at_in_each_window_and_of_a_small_one_all() -> None:
     members: list[dict[str, object]] = [{"cluster": "large", "node": f"n{number}"} for number in range(400)]
     members += [{"cluster": "small", "node": f"n{number}"} for number in range(100)]
-    told = [
+    sampled = [
         one | {"container": f"a-{one['cluster']}-{one['node']}", "psi_cpu_some_frac": 0.3, "ts": ts}
         for one in members
         for ts in (30, 330)
     ]
     facts = Facts(nodes(*(one | {"platform": "p"} for one in members)), placements())
-    minutes = [{"cluster": row["cluster"], "node": row["node"], "run_delay_frac": 2.0, "ts": row["ts"]} for row in told]
+    minutes = [
+        {"cluster": row["cluster"], "node": row["node"], "run_delay_frac": 2.0, "ts": row["ts"]} for row in sampled
+    ]
 
-    found = node_waits(node_state(usage(*told), facts), rows_of(NODE_USAGE, *minutes), facts.nodes)
+    found = node_waits(node_state(usage(*sampled), facts), rows_of(NODE_USAGE, *minutes), facts.nodes)
 
     small = found.filter(pc.equal(found["cluster"], "small"))
     large = found.filter(pc.equal(found["cluster"], "large"))
