@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from features.columnar.arrow_columns import floats
 from features.schema.catalog import NAMES, RESOURCES, Resource
 from tests.life.lake import LATENESS_S, Life, World, at_second
-from tests.life.truth import END_S, START_S, Node, Pod, Timeline
+from tests.life.truth import END_S, START_S, Node, Pod, Stretch, Timeline
 
 MINUTE_S = 60.0
 SHARE = 0.02
@@ -127,24 +127,33 @@ Law = Callable[[Life, Computed], Violations]
 
 @dataclass(frozen=True)
 class Use:
-    """What a container really used, core-minutes: in all, what reports show at least, and what they may be off."""
+    """What a container really used, core-minutes: in all, what reports show at least and at most, and may be off."""
 
     whole: float
     shown: float
+    most: float
     allowed: float
     unseen_minutes: float
     request_cores: float
 
     @staticmethod
     def of(timeline: Timeline, pods: Sequence[Pod], *, late: bool) -> "Use":
-        """Of all pods with one container id; where `late` records count, only outages hide use."""
-        whole = shown = unseen = 0.0
+        """Of all pods with one container id; where `late` records count, only outages hide use.
+
+        A counter read before an outage and after it says nothing of the time between: that is up to an interval longer
+        at each end. The minute in which an outage begins has the mean of what was seen of it.
+        """
+        whole = shown = filled = unseen = 0.0
         for pod in pods:
-            at = np.arange(pod.start, min(pod.end, END_S) + 1)
-            hidden = ~timeline.up(pod.node.name, at)
-            for held in () if late else timeline.held:
-                around = timeline.interval_s
-                hidden |= (at >= held.start - around) & (at < held.end - LATENESS_S + around)
+            at, around = np.arange(pod.start, min(pod.end, END_S) + 1), timeline.interval_s
+            outages = [out for name, out in timeline.outages if name == pod.node.name]
+            filled += sum(
+                max(run.levels) for out in outages for run in pod.instances if run.start <= out.start < run.end
+            )
+            late_ends = () if late else [Stretch(held.start, held.end - LATENESS_S) for held in timeline.held]
+            hidden = np.zeros(len(at), np.bool_)
+            for out in (*outages, *late_ends):
+                hidden |= (at >= out.start - around) & (at < out.end + around)
             used = np.diff(pod.used(at), append=pod.used(np.array([min(pod.end, END_S)]))) / MINUTE_S
             whole, shown = whole + float(used.sum()), shown + float(used[~hidden].sum())
             unseen += float(hidden.sum()) / MINUTE_S
@@ -152,7 +161,7 @@ class Use:
         unplaced = any(timeline.learnt(pod.start) != pod.start for pod in pods)  # else the first interval is known
         scrapes = ((INTERVALS + unplaced) * timeline.interval_s + CLOCK_S) / MINUTE_S * edges
         request = max(pod.request_cores for pod in pods)
-        return Use(whole, shown, max(SHARE * whole, scrapes), unseen, request)
+        return Use(whole, shown, whole + filled, max(SHARE * whole, scrapes), unseen, request)
 
 
 def pods_by_container(timeline: Timeline) -> dict[str, list[Pod]]:
@@ -205,9 +214,9 @@ def core_minutes(life: Life, computed: Computed) -> Violations:
     confused = _confused(life)
     uses = ((name, Use.of(truth, pods, late=False)) for name, pods in known.items())
     return strange + [
-        f"{_who(life)} {name}: {found[name]:.2f} min, used {use.shown:.2f} to {use.whole:.2f} +-{use.allowed:.2f}"
+        f"{_who(life)} {name}: {found[name]:.2f} min, used {use.shown:.2f} to {use.most:.2f} +-{use.allowed:.2f}"
         for name, use in uses
-        if name not in confused and not use.shown - use.allowed <= found[name] <= use.whole + use.allowed
+        if name not in confused and not use.shown - use.allowed <= found[name] <= use.most + use.allowed
     ]
 
 
@@ -229,7 +238,7 @@ def billed_core_minutes(life: Life, computed: Computed) -> Violations:
         gone = [pod.node for pod in pods if pod.ending == "orphaned" and truth.heard(pod.node.end) != pod.node.end]
         spare = use.unseen_minutes + EDGES * len(pods) + sum(_silence_s(truth, node) for node in gone) / MINUTE_S
         spare += sum(_stands_on_s(truth, pod) / MINUTE_S for pod in pods)
-        highest = use.whole + use.allowed + use.request_cores * spare
+        highest = use.most + use.allowed + use.request_cores * spare
         if name not in confused and not use.shown - use.allowed <= found[name] <= highest:
             wrong.append(f"{_who(life)} {name}: {found[name]:.2f} metered, used {use.shown:.2f} to {highest:.2f}")
     return wrong
