@@ -12,10 +12,12 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from advisor.database.engine import migrate, open_store
 from cohabit.config.logs import set_up_logs
 from ingest.devkafka.broker import Broker, create_topics, running_broker
 from ingest.schema.topics import Topic
 from tests.advisor.postgres_server import NewDatabase, dropped, running_postgres
+from tests.advisor.stores import migrated_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,13 +93,33 @@ def postgres() -> Iterator[NewDatabase]:
         yield new_database
 
 
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres: NewDatabase) -> Callable[[], str]:
+    """Each call makes a database in which all migrations have run: a copy of one."""
+    address = postgres()
+    with open_store(address) as store:
+        migrate(store)
+    return lambda: postgres(like=address)
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def empty_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a store can be made, on each database that there may be."""
     if request.param == "sqlite":
         yield str(tmp_path / "store.sqlite")
-        return
-    new_database: NewDatabase = request.getfixturevalue("postgres")
-    address = new_database()
+    else:
+        yield from _until_dropped(request.getfixturevalue("postgres")())
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store in which all migrations have run, on each database that there may be."""
+    if request.param == "sqlite":
+        yield migrated_file(tmp_path / "store.sqlite")
+    else:
+        yield from _until_dropped(request.getfixturevalue("migrated_postgres")())
+
+
+def _until_dropped(address: str) -> Iterator[str]:
     yield address
     dropped(address)

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Protocol
 
 import psycopg
 
@@ -38,12 +39,18 @@ SETTINGS = {
     "max_wal_size": "64MB",
 }
 
-NewDatabase = Callable[[], str]
+
+class NewDatabase(Protocol):
+    """Makes databases."""
+
+    def __call__(self, *, like: str | None = None) -> str:
+        """The address of a new one: empty, or a copy of the one at an address."""
+        ...
 
 
 @contextmanager
 def running_postgres() -> Iterator[NewDatabase]:
-    """A server, stopped on the way out; each call makes an empty database and tells its address."""
+    """A server, stopped on the way out; each call makes a database and returns its address."""
     programs = _programs()
     folder, (port,), password = Path(tempfile.mkdtemp(prefix="cohabit-postgres-")), free_ports(1), secrets.token_hex(16)
     try:
@@ -52,7 +59,11 @@ def running_postgres() -> Iterator[NewDatabase]:
             address = f"postgresql://cohabit:{password}@127.0.0.1:{port}"
             _await_answer(f"{address}/postgres", folder)
             numbers = count()
-            yield lambda: _new_database(address, f"test_{next(numbers)}")
+
+            def new_database(*, like: str | None = None) -> str:
+                return _new_database(address, f"test_{next(numbers)}", like or "/template1")
+
+            yield new_database
     finally:
         shutil.rmtree(folder)
 
@@ -140,7 +151,8 @@ def dropped(database: str) -> None:
         connection.execute(psycopg.sql.SQL("DROP DATABASE {} WITH (FORCE)").format(psycopg.sql.Identifier(name)))
 
 
-def _new_database(address: str, name: str) -> str:
+def _new_database(address: str, name: str, like: str) -> str:
+    names = (psycopg.sql.Identifier(one) for one in (name, like.rpartition("/")[2]))
     with closing(psycopg.connect(f"{address}/postgres", autocommit=True)) as connection:
-        connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(name)))
+        connection.execute(psycopg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
     return f"{address}/{name}"

@@ -39,12 +39,12 @@ until curl -s $MAIN/readyz | grep -q ready; do read -rt 0.1 <> <(:) || true; don
 """
 
 
-def test_the_commands_run(tmp_path: Path, store_address: str) -> None:
+def test_the_commands_run(tmp_path: Path, empty_address: str) -> None:
     fill(tmp_path)
     steps = block("runs as a test").replace("cohabit serve &", "cohabit serve >serve.log 2>&1 &")
     asks = block("runs as a test against a running server").replace("localhost:8080", "$MAIN").replace("\n", "\necho\n")
 
-    ran = run(tmp_path, WITH_A_SERVER.format(steps=steps, asks=asks), database=store_address)
+    ran = run(tmp_path, WITH_A_SERVER.format(steps=steps, asks=asks), database=empty_address)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr + (tmp_path / "serve.log").read_text()
     made, *_ = ran.stdout.splitlines()
@@ -75,8 +75,8 @@ def test_open_to_others_is_refused_at_start(tmp_path: Path, host: str) -> None:
     assert "COHABIT_ADVISOR__AUTH=token" in ran.stderr
 
 
-def test_tokens_without_a_store_are_refused_at_start(tmp_path: Path, store_address: str) -> None:
-    ran = run(tmp_path, "cohabit serve", advisor__auth="token", database=store_address)
+def test_tokens_without_a_store_are_refused_at_start(tmp_path: Path, empty_address: str) -> None:
+    ran = run(tmp_path, "cohabit serve", advisor__auth="token", database=empty_address)
 
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "run `cohabit admin database migrate`" in ran.stderr

@@ -27,7 +27,7 @@ from advisor.billing.pricing.price_book import HOUR_US
 from advisor.billing.pricing.price_book_toml import EXAMPLE, price_book_from
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import load_current, publish
-from advisor.database.engine import migrate, open_store
+from advisor.database.engine import open_store
 from advisor.diagnosis.report_file import read_report, write_report
 from advisor.errors import AdvisorError, Conflict, NoTable, Unavailable, UnreadableDiagnoses
 from advisor.placement.decision_log import Advised
@@ -60,6 +60,7 @@ from tests.advisor.clusters import snapshot
 from tests.advisor.diagnoses import diagnosis, told
 from tests.advisor.issuers import coded, ec_key, ed_key, public_jwk, rsa_key, token
 from tests.advisor.plans.made import plan
+from tests.advisor.stores import migrated_store
 from tests.fuzzing.target import Refused, Target, in_folder, of_text
 from tests.models.bundle.test_bundle import FILES, T0
 
@@ -224,7 +225,7 @@ def _sealed(folder: Path) -> object:
 
 
 def _site(folder: Path) -> Iterator[Target]:
-    with open_store(str(folder / "store.sqlite")) as store:
+    with migrated_store(folder / "store.sqlite") as store:
         places = _closed_month(folder / "places", store)
         lines = {"lines": places.folders["lines"]}  # the lake's files are many, and checked as these are
         back_up(replace(places, folders=lines), folder / "backup", _quietly)
@@ -249,7 +250,6 @@ def _closed_month(folder: Path, store: Engine) -> Places:
     """A site with one, and with what its lines were made of."""
     places = Places("c", {name: folder / name for name in ("lines", "lake")}, store)
     entry = Entry(0, "ann", "finance", "x", "y", "done", "r")
-    migrate(store)
     lake = lake_of(folder / "lake", rows(), pool_rows())
     book_store.propose(store, price_book(), START_US - HOUR_US, entry)
     book_store.approve(store, PERIOD, "bob", START_US - HOUR_US, entry)

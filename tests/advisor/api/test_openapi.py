@@ -1,7 +1,7 @@
 """Each listener answers as its OpenAPI says: schemathesis asks what fits the description, and what does not."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,13 +15,13 @@ from schemathesis.engine.recorder import ScenarioRecorder
 
 from advisor.api.app import create_app, create_scheduler_app
 from advisor.api.http.openapi import WHY
-from advisor.database.engine import migrate, open_store
+from advisor.database.engine import open_store
 from advisor.placement.prioritizer import Prioritizer
 from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.billing.bill_offices import bill_office
 from tests.advisor.plans.offices import Bureau, mixed
-from tests.advisor.postgres_server import NewDatabase
 from tests.advisor.processes import Process
+from tests.advisor.stores import migrated_store
 
 pytestmark = pytest.mark.slow
 
@@ -71,17 +71,15 @@ def held(app: FastAPI, headers: Mapping[str, str] | None = None) -> Held:
 
 
 @pytest.fixture
-def guarding(postgres: NewDatabase) -> Iterator[Guarded]:
+def guarding(migrated_postgres: Callable[[], str]) -> Iterator[Guarded]:
     """On the database that takes less: SQLite has tests of the store itself."""
-    with open_store(postgres()) as store:
-        migrate(store)
+    with open_store(migrated_postgres()) as store:
         yield Guarded(store)
 
 
 @pytest.fixture
 def bureau(tmp_path: Path) -> Iterator[Bureau]:
-    with open_store(str(tmp_path / "proposals.sqlite")) as store:
-        migrate(store)
+    with migrated_store(tmp_path / "proposals.sqlite") as store:
         made = Bureau(store)
         made.put(mixed())
         yield made

@@ -24,7 +24,7 @@ from advisor.auth.token_store import (
     find_token,
     revoke_token,
 )
-from advisor.database.engine import TOKENS, migrate, open_store, reading, writing
+from advisor.database.engine import TOKENS, open_store, reading, writing
 from advisor.errors import AdvisorError, UnknownRole
 
 DOER = Doer("local:me", 1_000, "r1")
@@ -34,7 +34,6 @@ DAY_US = 86_400 * 10**6
 @pytest.fixture
 def store(store_address: str) -> Iterator[Engine]:
     with open_store(store_address) as engine:
-        migrate(engine)
         yield engine
 
 

@@ -36,7 +36,6 @@ from advisor.auth.jwks import (
     fetch_keys,
 )
 from advisor.auth.oidc import LEEWAY_S, Judged, Key, Rules, judge, read_keys
-from advisor.database.engine import migrate, open_store
 from advisor.errors import BadIssuer, IssuerUnavailable
 from tests.advisor.issuers import (
     DISCOVERY,
@@ -51,6 +50,7 @@ from tests.advisor.issuers import (
     token,
 )
 from tests.advisor.processes import Process
+from tests.advisor.stores import migrated_store
 
 NOW_S = 10**9
 AUDIENCE = "cohabit"
@@ -106,8 +106,7 @@ def issuer() -> Iterator[LittleIssuer]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Engine]:
-    with open_store(str(tmp_path / "store.sqlite")) as engine:
-        migrate(engine)
+    with migrated_store(tmp_path / "store.sqlite") as engine:
         yield engine
 
 

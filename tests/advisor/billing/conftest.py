@@ -6,14 +6,13 @@ import pytest
 from sqlalchemy import Engine
 
 from advisor.billing.ledger.closing import Closing
-from advisor.database.engine import migrate, open_store
+from advisor.database.engine import open_store
 from tests.advisor.billing.months_drawn import NOW_US
 
 
 @pytest.fixture
 def store(store_address: str) -> Iterator[Engine]:
     with open_store(store_address) as engine:
-        migrate(engine)
         yield engine
 
 

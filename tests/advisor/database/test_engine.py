@@ -19,20 +19,21 @@ from sqlalchemy import Engine, inspect, select, text
 from advisor.database.engine import AUDIT, METADATA, check, migrate, named, newest_version, open_store, reading, writing
 from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
 from tests.advisor.postgres_server import NewDatabase
+from tests.advisor.stores import migrated_store
 
 ROW = {"at_us": 1, "who": "w", "role": "r", "action": "a", "subject": "s", "outcome": "o", "request_id": "i"}
 
 
 @pytest.fixture
-def empty(store_address: str) -> Iterator[Engine]:
-    with open_store(store_address) as engine:
+def empty(empty_address: str) -> Iterator[Engine]:
+    with open_store(empty_address) as engine:
         yield engine
 
 
 @pytest.fixture
-def store(empty: Engine) -> Engine:
-    migrate(empty)
-    return empty
+def store(store_address: str) -> Iterator[Engine]:
+    with open_store(store_address) as engine:
+        yield engine
 
 
 def test_a_store_that_was_not_made_is_refused_with_the_command_that_makes_it(empty: Engine) -> None:
@@ -97,10 +98,10 @@ def test_a_migration_that_fails_leaves_nothing_behind(store: Engine) -> None:
     assert set(inspect(store).get_table_names()) == {"alembic_version", *METADATA.tables} - {"tokens"}
 
 
-def test_two_migrations_at_once_wait_for_each_other(empty: Engine, store_address: str) -> None:
+def test_two_migrations_at_once_wait_for_each_other(empty: Engine, empty_address: str) -> None:
     code = "import sys\nfrom advisor.database.engine import *\nwith open_store(sys.argv[1]) as e: print(migrate(e))"
     several = [
-        subprocess.Popen([sys.executable, "-c", code, store_address], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", code, empty_address], stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
     told = [process.communicate(timeout=60)[0].strip() for process in several]
@@ -142,8 +143,7 @@ def test_writers_of_a_file_wait_before_they_read(tmp_path: Path) -> None:
             seen = len(connection.execute(select(AUDIT.c.id)).all())
             connection.execute(AUDIT.insert(), [{**ROW, "at_us": seen}])
 
-    with open_store(str(tmp_path / "store.sqlite")) as engine, ThreadPoolExecutor(4) as pool:
-        migrate(engine)
+    with migrated_store(tmp_path / "store.sqlite") as engine, ThreadPoolExecutor(4) as pool:
         list(pool.map(count_up, [engine] * 30))
         with reading(engine) as connection:
             counted = connection.execute(select(AUDIT.c.at_us)).scalars().all()
@@ -201,6 +201,7 @@ def test_an_address_of_something_else_is_refused_and_not_repeated(address: str) 
 PARENT = """
 import signal, sys
 from tests.advisor.postgres_server import running_postgres
+from tests.advisor.stores import migrated_store
 with running_postgres() as new_database:
     print(new_database(), flush=True)
     signal.pause()

@@ -24,7 +24,6 @@ WITHIN_S = 20.0
 @pytest.fixture
 def store(store_address: str) -> Iterator[Engine]:
     with open_store(store_address) as engine:
-        migrate(engine)
         yield engine
 
 
@@ -173,7 +172,6 @@ def test_a_store_without_migrations_has_no_reservations_and_is_no_failure(
     store_address: str, metrics: CollectorRegistry
 ) -> None:
     with open_store(store_address) as store:
-        migrate(store)
         with writing(store) as connection:
             connection.execute(text("DELETE FROM alembic_version"))
         asked = Queue[None]()

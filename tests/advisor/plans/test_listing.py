@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from advisor.database.engine import migrate, open_store
 from advisor.plans.listing import OnNode, helping, on_nodes
 from advisor.plans.rules.approval_states import approved, drafted
 from advisor.plans.rules.did_estimate import Outcome
 from advisor.ui.site.intervals import WIDTH, intervals
 from tests.advisor.plans.made import LASTS_US, NOW_US, plan, step
 from tests.advisor.plans.offices import DRAFTER, Bureau
+from tests.advisor.stores import migrated_store
 
 
 def test_a_node_is_spared_what_its_steps_gain_and_the_target_gets_what_they_add_there() -> None:
@@ -48,8 +48,7 @@ def test_intervals_are_drawn_on_one_scale_that_begins_at_nothing() -> None:
 
 
 def test_a_container_s_plans_are_listed_until_their_outcome_is_known(tmp_path: Path) -> None:
-    with open_store(str(tmp_path / "store.sqlite")) as store:
-        migrate(store)
+    with migrated_store(tmp_path / "store.sqlite") as store:
         bureau = Bureau(store)
         bureau.put(plan(1, name="p1"))
 

@@ -31,7 +31,6 @@ OTHER = Actor("bob", "sre", "r2")
 @pytest.fixture
 def store(store_address: str) -> Iterator[Engine]:
     with open_store(store_address) as engine:
-        migrate(engine)
         yield engine
 
 
@@ -450,7 +449,6 @@ class Decisions(RuleBasedStateMachine):
 def test_any_order_of_decisions_keeps_the_book(store_address: str, tmp_path: Path) -> None:
     del tmp_path
     with open_store(store_address) as engine:
-        migrate(engine)
         run_state_machine_as_test(
             lambda: Decisions(engine),  # type: ignore[arg-type]
             settings=settings(

@@ -19,7 +19,6 @@ from advisor.auth.denials import Refusals
 from advisor.auth.rate_limit import Rates
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.cluster.snapshot import Snapshot, publish
-from advisor.database.engine import migrate, open_store
 from advisor.diagnosis.report_file import DiagnosisReport, write_report
 from advisor.diagnosis.slowdown_causes import Diagnosis
 from advisor.placement.model_state import Serving
@@ -32,6 +31,7 @@ from tests.advisor.billing.bill_offices import bill_office
 from tests.advisor.plans.made import plan as plan_of
 from tests.advisor.plans.made import step, who
 from tests.advisor.plans.offices import Bureau
+from tests.advisor.stores import migrated_store
 from tests.advisor.ui.page_site import Site
 from tests.advisor.ui.town import sick, town
 
@@ -76,8 +76,7 @@ def bench(folder: Path, nodes: int = 40, victims: int = 20) -> Iterator[Bench]:
     (folder / "registry").mkdir()
     serving = Serving(folder / "snapshots", Registry(folder / "registry"), 120.0, _now_us, CollectorRegistry())
     serving.reload()
-    with open_store(str(folder / "store.sqlite")) as store:
-        migrate(store)
+    with migrated_store(folder / "store.sqlite") as store:
         bureau = Bureau(store, now_us=now_us)
         refusals = Refusals(store, _now_us, serving.metrics, lambda: token_hex(8))
         guard = Guard(Access(store, _now_us), refusals, Rates(1000.0, 10_000))

@@ -16,9 +16,10 @@ from advisor.auth.api_tokens import TokenRole
 from advisor.auth.audit_log import Entry, entries
 from advisor.auth.token_store import Doer, create_token, revoke_token
 from advisor.cluster.snapshot import Snapshot, publish
-from advisor.database.engine import migrate, open_store
+from advisor.database.engine import open_store
 from advisor.diagnosis.report_file import DiagnosisReport, write_report
 from tests.advisor.commands import environment
+from tests.advisor.stores import migrated_file
 
 HOUR_US = 3600 * 10**6
 
@@ -58,9 +59,7 @@ def site(folder: Path, snapshot: Snapshot, told: DiagnosisReport | None, *, auth
     publish(folder / "snapshots", snapshot)
     if told is not None:
         write_report(folder / "snapshots", told)
-    store = str(folder / "store.sqlite")
-    with open_store(store) as engine:
-        migrate(engine)
+    store = migrated_file(folder / "store.sqlite")
     own = environment(folder, database=store, advisor__auth=auth)
     command = [sys.executable, "-m", "cohabit", "serve"]
     with subprocess.Popen(command, env=own, cwd=folder, stdout=subprocess.PIPE, text=True) as process:

@@ -15,7 +15,7 @@ from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.database.dump import refuse_filled
-from advisor.database.engine import METADATA, SESSIONS, migrate, open_store, reading, writing
+from advisor.database.engine import METADATA, SESSIONS, open_store, reading, writing
 from advisor.errors import AdvisorError, StoreAhead
 from cohabit.backup.archive import MANIFEST, Places, back_up, back_up_once, restore, verify
 from cohabit.billing.draft import draft_of
@@ -29,6 +29,7 @@ from tests.advisor.billing.billed import START_US
 from tests.advisor.billing.metered_month import lake_of, pool_rows, price_book, rows
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
 from tests.advisor.plans.offices import Bureau, mixed
+from tests.advisor.stores import migrated_store
 
 ENTRY = Entry(0, "ann", "finance", "x", "y", "done", "r")
 FOLDERS = ("lines", "plans", "registry", "lake")
@@ -45,7 +46,6 @@ def quietly(_what: str, _done: int, _of: int) -> None:
 def fill(places: Places) -> None:
     """A closed month, a proposal with an export, a bundle and a kept plan."""
     store, folders = places.store, places.folders
-    migrate(store)
     lake = lake_of(folders["lake"], rows(), pool_rows())
     book_store.propose(store, price_book(), START_US - HOUR_US, ENTRY)
     book_store.approve(store, "2026-11", "bob", START_US - HOUR_US, ENTRY)
@@ -142,12 +142,20 @@ def test_a_restored_store_numbers_on(places: Places, tmp_path: Path, store_addre
     assert len(before) == 1
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    with migrated_store(folder / "store.sqlite") as store:
+        fill(places_in(folder / "site", store))
+    return folder
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Places]:
+def site(filled: Path, tmp_path: Path) -> Iterator[Places]:
+    """A copy, which takes less long than to fill it."""
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     with open_store(str(tmp_path / "store.sqlite")) as store:
-        found = places_in(tmp_path / "site", store)
-        fill(found)
-        yield found
+        yield places_in(tmp_path / "site", store)
 
 
 def test_nothing_is_ever_overwritten(site: Places, tmp_path: Path) -> None:

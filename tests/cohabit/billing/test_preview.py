@@ -14,7 +14,7 @@ from advisor.billing.lines.errors import BadPriceBook
 from advisor.billing.pricing.billed_quantity import Rule
 from advisor.billing.pricing.price_book import PriceBook, UnitPrice
 from advisor.billing.pricing.price_book_toml import EXAMPLE
-from advisor.database.engine import migrate, open_store
+from advisor.database.engine import open_store
 from advisor.errors import Conflict, Invalid
 from cohabit.billing.draft import draft_of
 from cohabit.billing.preview import Preview, preview
@@ -27,6 +27,7 @@ from ingest.lake.tables import Lake
 from tests.advisor.billing.billed import POLICY, book
 from tests.advisor.billing.metered_month import COST, END, HOURS, lake_of, pool_rows, price_book, rows
 from tests.advisor.billing.months_drawn import NOW_US, PERIOD
+from tests.advisor.stores import migrated_store
 
 TOTAL = sum(COST + n for n in range(len(HOURS)))
 OTHER = replace(
@@ -94,8 +95,7 @@ def test_a_preview_is_printed_and_nothing_is_kept(lake: Lake, tmp_path: Path, mo
         monkeypatch.delenv(name)
     address, file = str(tmp_path / "store.sqlite"), tmp_path / "book.toml"
     file.write_text(EXAMPLE)
-    with open_store(address) as engine:
-        migrate(engine)
+    with migrated_store(tmp_path / "store.sqlite") as engine:
         entry = Entry(NOW_US, "ann", "finance", "x", "y", "done", "r")
         book_store.propose(engine, replace(price_book(), approved_by=None), NOW_US, entry)
         book_store.approve(engine, price_book().version, "bob", NOW_US, entry)

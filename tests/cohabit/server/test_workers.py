@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from advisor.api.scheduler.peers import LONGEST_US, booking_message
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
-from advisor.database.engine import migrate, open_store, writing
+from advisor.database.engine import writing
 from advisor.placement.reservation_store import add_reservations
 from cohabit.config.errors import BadSettings
 from cohabit.config.settings import read_settings
@@ -30,6 +30,7 @@ from cohabit.server.score_table_process import NICENESS
 from cohabit.server.sockets import free_socket
 from tests.advisor.running import fill, until_ready
 from tests.advisor.steered import reservation
+from tests.advisor.stores import migrated_store
 
 pytestmark = pytest.mark.slow
 
@@ -177,17 +178,18 @@ def test_a_worker_that_dies_is_started_again_and_no_count_is_lost(pair: tuple[Se
 
 def test_all_workers_steer_and_a_reservation_serves_one_pod(tmp_path: Path) -> None:
     fill(tmp_path)
-    with open_store(str(tmp_path / "store.sqlite")) as store:
-        migrate(store)
-        with serve(tmp_path, "--scheduler-port", "0", "--workers", "2") as served:
-            until_ready(served.main, served.scheduler)
-            until(lambda: len(served.workers()) == 1, "the other worker does not listen")
-            with writing(store) as connection:
-                add_reservations(connection, [reservation("p-1", "n2", namespace="default")])
-            until(lambda: served.metric("cohabit_reservations_open") == 1, "the reservation was not read")
-            firsts = [f"first-{number}" for number in range(4)]
-            until(lambda: any(steers_always(served, uid) for uid in firsts), "not all workers steer one pod")
-            others = [served.points(f"second-{i}") for i in range(20)]
+    with (
+        migrated_store(tmp_path / "store.sqlite") as store,
+        serve(tmp_path, "--scheduler-port", "0", "--workers", "2") as served,
+    ):
+        until_ready(served.main, served.scheduler)
+        until(lambda: len(served.workers()) == 1, "the other worker does not listen")
+        with writing(store) as connection:
+            add_reservations(connection, [reservation("p-1", "n2", namespace="default")])
+        until(lambda: served.metric("cohabit_reservations_open") == 1, "the reservation was not read")
+        firsts = [f"first-{number}" for number in range(4)]
+        until(lambda: any(steers_always(served, uid) for uid in firsts), "not all workers steer one pod")
+        others = [served.points(f"second-{i}") for i in range(20)]
 
     assert STEERED not in others
 

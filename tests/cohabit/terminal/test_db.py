@@ -19,11 +19,11 @@ def cohabit(*words: str, **settings: str) -> tuple[int, str, str]:
     return ran.exit_code, ran.stdout, ran.stderr
 
 
-def test_the_store_is_made_and_then_left_alone(store_address: str) -> None:
-    code, told, _ = cohabit("admin", "database", "migrate", database=store_address)
+def test_the_store_is_made_and_then_left_alone(empty_address: str) -> None:
+    code, told, _ = cohabit("admin", "database", "migrate", database=empty_address)
     assert (code, f"made at version {newest_version()}" in told) == (0, True)
 
-    code, told, _ = cohabit("admin", "database", "migrate", database=store_address)
+    code, told, _ = cohabit("admin", "database", "migrate", database=empty_address)
     assert (code, told.endswith(f": version {newest_version()}\n")) == (0, True)
 
 

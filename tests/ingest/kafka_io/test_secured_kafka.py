@@ -1,7 +1,8 @@
 """Kafka over TLS: certificates, passwords, and what is told where one of them is wrong; against a real broker."""
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,8 @@ pytestmark = pytest.mark.slow
 USER, PASSWORD = "cohabit", 'p"a\\ss word'
 PASSWORDS, CERTIFICATES = "PASSWORDS", "CERTIFICATES"
 """Names of listeners."""
+Case = tuple[str, Mapping[str, str], str]
+"""A listener, changed settings of a client, and what its error says."""
 PLAIN = f"org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
@@ -125,45 +128,45 @@ def test_records_go_there_and_land_by_password(secured: Secured, tmp_path: Path)
     assert lake.read("nodes").num_rows > 0
 
 
-@pytest.mark.parametrize(
-    ("listener", "changes"),
-    [
-        (PASSWORDS, {}),
-        (PASSWORDS, {"mechanism": "SCRAM-SHA-256"}),
-        (PASSWORDS, {"mechanism": "PLAIN"}),
-        (CERTIFICATES, {}),
-    ],
+BELIEVED: tuple[Case, ...] = (
+    (PASSWORDS, {}, ""),
+    (PASSWORDS, {"mechanism": "SCRAM-SHA-256"}, ""),
+    (PASSWORDS, {"mechanism": "PLAIN"}, ""),
+    (CERTIFICATES, {}, ""),
 )
-def test_each_way_to_say_who_one_is_is_believed(
-    secured: Secured, tmp_path: Path, listener: str, changes: dict[str, str]
-) -> None:
-    done = cohabit(tmp_path, "dev topics", secured.settings(listener, **changes))
-
-    assert done.returncode == 0, done.stderr
-    assert f"topics on {HOST}:{secured.ports[listener]}" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("listener", "changes", "says"),
-    [
-        (PASSWORDS, {"password_file": "wrong"}, "uthentication"),
-        (PASSWORDS, {"ca": "stranger.pem"}, "certificate verify failed"),
-        (PASSWORDS, {"ca": "password"}, "certificates cannot be used"),
-        (CERTIFICATES, {"certificate": "", "key": ""}, "no Kafka broker answers"),
-    ],
+REFUSED: tuple[Case, ...] = (
+    (PASSWORDS, {"password_file": "wrong"}, "uthentication"),
+    (PASSWORDS, {"ca": "stranger.pem"}, "certificate verify failed"),
+    (PASSWORDS, {"ca": "password"}, "certificates cannot be used"),
+    (CERTIFICATES, {"certificate": "", "key": ""}, "no Kafka broker answers"),
 )
-def test_what_is_wrong_is_told_in_a_line(
-    secured: Secured, tmp_path: Path, listener: str, changes: dict[str, str], says: str
-) -> None:
-    files = {name: str(secured.folder / file) if file else "" for name, file in changes.items()}
 
-    done = cohabit(tmp_path, "dev topics", secured.settings(listener, **files))
 
-    error = done.stderr.splitlines()[-1]
-    assert done.returncode == 1
-    assert error.startswith("error: no Kafka broker answers at")
-    assert says in error, error
-    assert "Traceback" not in done.stderr
+def topics(secured: Secured, folder: Path, cases: Sequence[Case]) -> list[subprocess.CompletedProcess[str]]:
+    """What `cohabit dev topics` prints in each case; all run at once, since most of each is waiting."""
+
+    def one(case: Case) -> subprocess.CompletedProcess[str]:
+        listener, changes, _ = case
+        files = {name: str(secured.folder / text) for name, text in changes.items() if text and name != "mechanism"}
+        return cohabit(folder, "dev topics", secured.settings(listener, **{**changes, **files}))
+
+    with ThreadPoolExecutor(len(cases)) as pool:
+        return list(pool.map(one, cases))
+
+
+def test_each_way_to_say_who_one_is_is_believed(secured: Secured, tmp_path: Path) -> None:
+    for (listener, _, _), done in zip(BELIEVED, topics(secured, tmp_path, BELIEVED), strict=True):
+        assert done.returncode == 0, done.stderr
+        assert f"topics on {HOST}:{secured.ports[listener]}" in done.stdout
+
+
+def test_what_is_wrong_is_said_in_a_line(secured: Secured, tmp_path: Path) -> None:
+    for (_, _, says), done in zip(REFUSED, topics(secured, tmp_path, REFUSED), strict=True):
+        error = done.stderr.splitlines()[-1]
+        assert done.returncode == 1
+        assert error.startswith("error: no Kafka broker answers at")
+        assert says in error, error
+        assert "Traceback" not in done.stderr
 
 
 def test_what_goes_with_it_is_looked_at_by_a_check(secured: Secured, tmp_path: Path) -> None:

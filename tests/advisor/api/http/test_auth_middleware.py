@@ -29,7 +29,7 @@ from advisor.auth.authenticator import MAX_REMEMBERED, REMEMBERED_US, SILENCE_US
 from advisor.auth.denials import MINUTE_US, WRITTEN_A_MINUTE, Refusals
 from advisor.auth.rate_limit import Rates
 from advisor.auth.token_store import UNKNOWN, Doer, Verdict, all_tokens, create_token, revoke_token
-from advisor.database.engine import migrate, open_store
+from advisor.database.engine import open_store
 from advisor.diagnosis.report_file import write_report
 from advisor.errors import StoreUnavailable
 from advisor.placement.model_state import Serving
@@ -82,7 +82,6 @@ class Guarded:
 @pytest.fixture
 def guarding(store_address: str) -> Iterator[Guarded]:
     with open_store(store_address) as store:
-        migrate(store)
         yield Guarded(store)
 
 

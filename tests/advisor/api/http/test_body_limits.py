@@ -33,11 +33,11 @@ from advisor.auth.denials import Refusals
 from advisor.auth.rate_limit import MAX_CALLERS, Rates
 from advisor.auth.token_store import Doer, create_token
 from advisor.cluster.snapshot import publish
-from advisor.database.engine import migrate, open_store
 from advisor.errors import Unavailable
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 from tests.advisor.running import ASKED, fill, served, until_ready
+from tests.advisor.stores import migrated_store
 
 S = 10**6
 
@@ -89,8 +89,7 @@ def test_in_no_span_of_time_more_are_let_in_than_burst_and_rate_allow(
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Engine]:
-    with open_store(str(tmp_path / "store.sqlite")) as engine:
-        migrate(engine)
+    with migrated_store(tmp_path / "store.sqlite") as engine:
         yield engine
 
 

@@ -8,15 +8,14 @@ from fastapi.testclient import TestClient
 
 from advisor.api.app import create_app
 from advisor.api.http.csrf import OwnSite
-from advisor.database.engine import migrate, open_store
 from tests.advisor.plans.offices import Bureau, mixed
 from tests.advisor.processes import Process
+from tests.advisor.stores import migrated_store
 
 
 @pytest.fixture
 def bureau(tmp_path: Path) -> Iterator[Bureau]:
-    with open_store(str(tmp_path / "store.sqlite")) as store:
-        migrate(store)
+    with migrated_store(tmp_path / "store.sqlite") as store:
         made = Bureau(store)
         made.put(mixed())
         yield made

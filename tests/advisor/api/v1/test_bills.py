@@ -12,12 +12,12 @@ from advisor.auth.api_tokens import ROLES, TokenRole
 from advisor.billing.budgets import store as budget_store
 from advisor.billing.budgets.budget_status import Budget
 from advisor.billing.quotes.dependencies import BillOffice
-from advisor.database.engine import migrate, open_store
 from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.billing.bill_offices import bill_office, closed, proposed
 from tests.advisor.billing.metered_month import COST, HOURS
 from tests.advisor.billing.months_drawn import ANN, PERIOD
 from tests.advisor.processes import Process, new_process
+from tests.advisor.stores import migrated_store
 
 STATEMENT = f"/v1/statements/{PERIOD}"
 
@@ -29,8 +29,7 @@ def process(tmp_path: Path) -> Process:
 
 @pytest.fixture
 def guarding(tmp_path: Path) -> Iterator[Guarded]:
-    with open_store(str(tmp_path / "store.sqlite")) as store:
-        migrate(store)
+    with migrated_store(tmp_path / "store.sqlite") as store:
         yield Guarded(store)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import copy
 from typing import Any
 
 import pytest
@@ -12,27 +11,18 @@ from httpx2 import Response
 from advisor.api.app import create_app
 from advisor.auth.api_tokens import ROLES, TokenRole
 from advisor.auth.audit_log import entries
-from advisor.database.engine import migrate, open_store
 from advisor.plans.rules.plan_record import Identity
 from advisor.plans.rules.policy import Freeze, Rules
 from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.plans.made import LASTS_US, NOW_US, plan, step, who
 from tests.advisor.plans.offices import Bureau, mixed
 from tests.advisor.processes import Process
-
-
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with nothing in it; each test has a copy, which takes less long than to make it."""
-    path = tmp_path_factory.mktemp("store") / "store.sqlite"
-    with open_store(str(path)) as store:
-        migrate(store)
-    return path
+from tests.advisor.stores import migrated_store
 
 
 @pytest.fixture
-def bureau(tmp_path: Path, migrated: Path) -> Iterator[Bureau]:
-    with open_store(str(copy(migrated, tmp_path / "store.sqlite"))) as store:
+def bureau(tmp_path: Path) -> Iterator[Bureau]:
+    with migrated_store(tmp_path / "store.sqlite") as store:
         made = Bureau(store)
         made.put(mixed())
         yield made

@@ -15,7 +15,6 @@ from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.billing.quotes.dependencies import BillOffice
-from advisor.database.engine import migrate, open_store
 from advisor.errors import NotFound
 from models.drift.drift_status import DriftStatus, write_status
 from tests.advisor.api.http.test_auth_middleware import Guarded
@@ -24,6 +23,7 @@ from tests.advisor.billing.metered_month import COST, HOURS
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US
 from tests.advisor.neighbourhood import neighbourhood
 from tests.advisor.processes import Process
+from tests.advisor.stores import migrated_store
 
 WORTH = 8 * 0.04 + 16 * 0.005
 """What the book says that the pool's capacity is worth in an hour, of which it costs something else."""
@@ -33,8 +33,7 @@ NEW = {"team": "shop", "app": "web", "node": "n0", "resources": CPU}
 
 @pytest.fixture
 def guarding(tmp_path: Path) -> Iterator[Guarded]:
-    with open_store(str(tmp_path / "store.sqlite")) as store:
-        migrate(store)
+    with migrated_store(tmp_path / "store.sqlite") as store:
         yield Guarded(store)
 
 

@@ -22,10 +22,9 @@ from advisor.billing.ledger import store as ledger_store
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.ledger.drafts import Draft, digest_of
 from advisor.billing.lines.accounts import ROUNDING
-from advisor.database.engine import migrate, open_store, writing
+from advisor.database.engine import open_store, writing
 from advisor.errors import Conflict, Invalid
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD, SMALL, batch, draft, drafts
-from tests.advisor.postgres_server import NewDatabase
 
 KILLS = 5
 MONTHS = st.sampled_from(("2026-09", "2026-10", "2026-11"))
@@ -156,12 +155,13 @@ def test_what_is_closed_is_neither_changed_nor_removed_by_hand(closing: Closing,
             connection.execute(text(statement))
 
 
-def test_a_closer_that_is_killed_at_any_point_leaves_months_whole_or_untouched(postgres: NewDatabase) -> None:
+def test_a_closer_that_is_killed_at_any_point_leaves_months_whole_or_untouched(
+    migrated_postgres: Callable[[], str],
+) -> None:
     """A process that closes month after month is ended by SIGKILL, again and again, in the middle of one of them."""
-    address, random = postgres(), Random(7)
+    address, random = migrated_postgres(), Random(7)
     months = [f"20{year}-{m:02d}" for year in (30, 31) for m in range(1, 13)]
     with open_store(address) as engine:
-        migrate(engine)
         closing = Closing(engine, "c", lambda: NOW_US)
         drafts = {period: begun(closing, period) for period in months}
         closed = 0

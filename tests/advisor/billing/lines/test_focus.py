@@ -17,7 +17,6 @@ from advisor.billing.ledger.closing import Closing
 from advisor.billing.lines.accounts import ROUNDING
 from advisor.billing.lines.focus import COLUMNS, Grain
 from advisor.billing.pricing.price_book import HOUR_US
-from advisor.database.engine import migrate, open_store
 from advisor.errors import Conflict
 from cohabit.billing.draft import draft_of
 from cohabit.billing.statements.focus_export import export_focus
@@ -36,6 +35,7 @@ from tests.advisor.billing.metered_month import (
     table_of,
 )
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
+from tests.advisor.stores import migrated_store
 
 CATEGORIES = {"Usage", "Credit", "Adjustment"}
 PRICING = {"", "Standard", "Dynamic"}
@@ -70,8 +70,7 @@ def billed(store: Engine, folder: Path) -> Billed:
 @pytest.fixture(scope="module")
 def month(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Billed]:
     folder = tmp_path_factory.mktemp("billed")
-    with open_store(str(folder / "store.sqlite")) as store:
-        migrate(store)
+    with migrated_store(folder / "store.sqlite") as store:
         yield billed(store, folder)
 
 

@@ -1,6 +1,6 @@
 """The gate of the pages: who sees what, and from where a form must come."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from advisor.auth.api_tokens import ROLES, TokenRole
 from advisor.auth.authenticator import REMEMBERED_US
 from advisor.auth.session_store import SESSION_US
 from advisor.billing.pricing.price_book_toml import EXAMPLE
-from advisor.database.engine import SESSIONS, migrate, open_store, reading
+from advisor.database.engine import SESSIONS, open_store, reading
 from advisor.diagnosis.report_file import write_report
 from advisor.placement.model_state import Serving
 from advisor.ui.app import PageRouter, create_pages
@@ -28,7 +28,6 @@ from models.registry.registry import Registry
 from tests.advisor.api.http.test_auth_middleware import DAY_US, Guarded, silent
 from tests.advisor.billing.months_drawn import ANN, PERIOD, batch, draft
 from tests.advisor.diagnoses import AT_US, diagnosis, told
-from tests.advisor.postgres_server import NewDatabase
 from tests.advisor.processes import Process
 from tests.advisor.ui.visiting import BASE, House, csrf_in, guarded_house, log_in, open_house
 
@@ -42,10 +41,9 @@ PAGES = roles_of(
 
 
 @pytest.fixture
-def guarding(postgres: NewDatabase) -> Iterator[Guarded]:
+def guarding(migrated_postgres: Callable[[], str]) -> Iterator[Guarded]:
     """On the database that takes less: SQLite has tests of the store itself."""
-    with open_store(postgres()) as store:
-        migrate(store)
+    with open_store(migrated_postgres()) as store:
         yield Guarded(store)
 
 

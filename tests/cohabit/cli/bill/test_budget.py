@@ -29,6 +29,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from tests.advisor.billing.metered_month import lake_of, pool_rows, price_book, rows
 from tests.advisor.billing.months_drawn import ANN, NOW_US, PERIOD
+from tests.advisor.stores import migrated_file
 
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 HOURS = [FIRST + timedelta(hours=n) for n in range(3 * 24 + 5)]
@@ -40,7 +41,7 @@ Told = list[dict[str, object]]
 @pytest.fixture
 def store_address(tmp_path: Path) -> str:
     """SQLite alone: budgets are kept in each database in test_budgets.py."""
-    return str(tmp_path / "store.sqlite")
+    return migrated_file(tmp_path / "store.sqlite")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from advisor.auth.audit_log import Entry
 from advisor.billing.ledger import price_book_store as book_store
 from advisor.billing.pricing.price_book import HOUR_US
 from advisor.cluster.snapshot import publish
-from advisor.database.engine import migrate, open_store
+from advisor.database.engine import open_store
 from advisor.plans.plan_service import Actor
 from cohabit.billing.quotes.last_hour import newest_hour
 from cohabit.cli.main import app
@@ -29,6 +29,7 @@ from tests.advisor.billing.bill_offices import NODES
 from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, rows
 from tests.advisor.billing.months_drawn import ANN, BOB
 from tests.advisor.neighbourhood import neighbourhood
+from tests.advisor.stores import migrated_file
 
 
 def entry_of(actor: Actor, action: str) -> Entry:
@@ -47,8 +48,7 @@ def folder(tmp_path: Path) -> Path:
     about = {"cluster": "c", "ts": then, "pool": "std", "zone": "a", "topic": "nodes", "partition": 0}
     told = [about | {"node": node, "offset": place, "arrived_at": then} for place, node in enumerate(NODES)]
     lake.append("nodes", pa.Table.from_pylist(told, schema=NODES_TABLE.schema), BatchId("told", 0))
-    with open_store(str(tmp_path / "store.sqlite")) as store:
-        migrate(store)
+    migrated_file(tmp_path / "store.sqlite")
     (tmp_path / "registry").mkdir()
     return tmp_path
 

@@ -18,7 +18,6 @@ from typer.testing import CliRunner, Result
 
 from advisor.api.app import create_app
 from advisor.billing.ledger.drafts import seen_sentence
-from advisor.database.engine import migrate, open_store
 from advisor.diagnosis.coverage import sentence
 from advisor.diagnosis.report_file import FILE
 from advisor.placement.model_state import Serving
@@ -43,6 +42,7 @@ from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.registry.registry import Registry
 from tests.advisor.billing.metered_month import price_book
+from tests.advisor.stores import migrated_file
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=2, apps=3, per_node=6, hours=1.5, seed=4)
@@ -171,8 +171,7 @@ def desk(whole: Lake, bundle: Path, tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "registry").mkdir()
     (folder / "registry" / bundle.name).symlink_to(bundle, target_is_directory=True)
     Registry(folder / "registry").promote(bundle.name)
-    with open_store(str(folder / "store.sqlite")) as engine:
-        migrate(engine)
+    migrated_file(folder / "store.sqlite")
     return {
         "COHABIT_SNAPSHOTS": str(folder / "snapshots"),
         "COHABIT_REGISTRY": str(folder / "registry"),

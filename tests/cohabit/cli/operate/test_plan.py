@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import text
 from typer.testing import CliRunner
 
-from advisor.database.engine import migrate, open_store, writing
+from advisor.database.engine import open_store, writing
 from advisor.diagnosis.report_file import read_report
 from advisor.plans.plan_service import Actor, Desk
 from advisor.plans.rules.did_estimate import Outcome
@@ -31,6 +31,7 @@ from ingest.lake.tables import Lake
 from ingest.simulator.simulate import Plan
 from models.drift.drift_status import STATUS, DriftStatus, write_status
 from models.registry.registry import Registry
+from tests.advisor.stores import migrated_file
 from tests.models.lakes import derived_lake
 
 PLAN = Plan(nodes=6, apps=12, per_node=14, hours=1.5, seed=5)
@@ -76,9 +77,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Place:
 @pytest.fixture
 def place(learnt: Place, tmp_path: Path) -> Place:
     """With a store of its own, in which nothing was proposed yet."""
-    store = tmp_path / "store.sqlite"
-    with open_store(str(store)) as engine:
-        migrate(engine)
+    store = migrated_file(tmp_path / "store.sqlite")
     settings = {
         "COHABIT_LAKE": str(learnt.lake.root),
         "COHABIT_SNAPSHOTS": str(learnt.folder / "snapshots"),
