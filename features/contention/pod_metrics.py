@@ -18,6 +18,7 @@ LARGEST = frozenset(
     | {m for m in METRICS if m.startswith("psi_")}
 )
 """Of several containers of a pod the largest counts; the others of METRICS add up, but for WEIGHTED."""
+THROTTLED = AT["cpu_throttled_frac"]
 WEIGHTED = {
     "cpi": "instructions_s",
     "llc_mpki": "instructions_s",
@@ -59,13 +60,18 @@ class Grid:
 
 
 def pods(grid: Grid) -> Floats:
-    """(p, metrics) values of pods: their own cgroup's where it was sampled, else their containers' together."""
+    """(p, metrics) values of pods: their own cgroup's where it was sampled, else their containers' together.
+
+    A cgroup counts the time that its own quota throttled it, not what its containers' quotas did: of both the larger.
+    """
     starts = group_starts(grid.pod)
     own = grid.sampled & grid.own[:, None]
     of_pod = np.add.reduceat(np.where(own, grid.value, 0.0), starts)
     counted = grid.sampled & ~grid.own[:, None]
     of_parts = _together(counted, np.where(counted, grid.value, 0.0), starts)
-    return np.where(np.logical_or.reduceat(own, starts), of_pod, of_parts)
+    values = np.where(np.logical_or.reduceat(own, starts), of_pod, of_parts)
+    values[:, THROTTLED] = np.fmax(values[:, THROTTLED], of_parts[:, THROTTLED])
+    return values
 
 
 def _together(counted: Bools, value: Floats, starts: Ints) -> Floats:

@@ -123,6 +123,18 @@ def test_the_pods_own_cgroup_goes_before_its_containers() -> None:
     assert (of(rows, "memory_bytes"), of(rows, "qps")) == ([9.0], [3.0])
 
 
+def test_a_pods_own_cgroup_does_not_count_what_its_containers_limits_throttled() -> None:
+    rows = gauges(
+        {"ts": 60, "metric": "cpu_throttled_frac", "value": 0.0},
+        {"part": "app", "ts": 60, "metric": "cpu_throttled_frac", "value": 0.4},
+        {"part": "log", "ts": 60, "metric": "cpu_throttled_frac", "value": 0.1},
+        {"container": "q", "ts": 60, "metric": "cpu_throttled_frac", "value": 0.3},
+        {"container": "q", "part": "app", "ts": 60, "metric": "cpu_throttled_frac", "value": 0.2},
+    )
+
+    assert of(rows, "cpu_throttled_frac") == [0.4, 0.3]
+
+
 def test_waiting_is_the_worst_containers_and_cpi_is_weighed_by_instructions() -> None:
     rows = gauges(
         {"part": "a", "ts": 60, "metric": "psi_cpu_some_frac", "value": 0.1},
