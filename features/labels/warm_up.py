@@ -45,6 +45,7 @@ def starts(placements: pa.Table) -> pa.Table:
 
 
 def limited(windows: pa.Table, placements: pa.Table) -> NDArray[np.bool_]:
-    """(n,) label windows of containers whose newest placement by the window's end has a CPU limit."""
+    """(n,) label windows of pods of which any part had a CPU limit, by the newest placement at the window's end."""
     newest = known_at(windows, micros(windows["window_end"]), placements, KEYS)
-    return np.isfinite(floats(newest["cpu_limit_cores"]))
+    any_part = np.asarray(pc.fill_null(newest["cpu_limited"], fill_value=False))
+    return np.asarray(np.isfinite(floats(newest["cpu_limit_cores"])) | any_part, np.bool_)

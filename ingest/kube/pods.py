@@ -1,6 +1,6 @@
 """A Kubernetes pod as a row of `placements`. Kernel: no clock; every time is the pod's own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from fractions import Fraction
 
@@ -126,6 +126,7 @@ def amounts(spec: PodSpec) -> Record:
         limit = _limit(spec, resource) if limit is None else limit
         found[stem.format("request")] = float(request + over)
         found[stem.format("limit")] = None if limit is None else float(limit + over)
+    found["cpu_limited"] = found["cpu_limit_cores"] is not None or _any_limit(spec, "cpu")
     named = {name for container in (*spec.containers, *spec.init_containers) for name in container.requests}
     others = {name: amount for name in named if (amount := pod_total(spec, _requested(name)))}
     others |= own.requests if own else {}
@@ -246,10 +247,20 @@ def _requested(resource: str) -> Callable[[ContainerSpec], Fraction]:
     return lambda container: container.requests.get(resource, Fraction(0))
 
 
+def _any_limit(spec: PodSpec, resource: str) -> bool:
+    """Whether any container that keeps running has a limit of its own."""
+    return any(resource in container.limits for container in _lasting(spec))
+
+
+def _lasting(spec: PodSpec) -> Iterator[ContainerSpec]:
+    """Containers that keep running."""
+    yield from spec.containers
+    yield from (container for container in spec.init_containers if container.restart_policy == "Always")
+
+
 def _limit(spec: PodSpec, resource: str) -> Fraction | None:
     """Limit of the whole pod; None when a container that keeps running has none."""
-    lasting = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
-    if any(resource not in container.limits for container in lasting):
+    if any(resource not in container.limits for container in _lasting(spec)):
         return None
     return pod_total(spec, lambda container: container.limits.get(resource, Fraction(0)))
 

@@ -307,7 +307,7 @@ PLACEMENT_EVENTS = ("add", "change", "delete")
 
 PLACEMENTS = Table(
     "placements",
-    6,
+    7,
     ("cluster", "container", "ts", "event"),
     "ts",
     (
@@ -326,6 +326,7 @@ PLACEMENTS = Table(
         _text("image_version", "version of the image; a change is a deploy"),
         _number("cpu_request_cores", "cores", "CPU requested", 0, 4096),
         _number("cpu_limit_cores", "cores", "CPU limit", 0, 4096),
+        _flag("cpu_limited", "any of its containers has a CPU limit, so that it may be throttled"),
         _number("memory_request_bytes", "bytes", "memory requested", 0, 1e15),
         _number("memory_limit_bytes", "bytes", "memory limit", 0, 1e15),
         _number("gpu_request", "GPUs", "GPUs requested, in fractions where they are shared", 0, 1024),

@@ -85,6 +85,7 @@ def test_a_pod_says_who_it_is_and_what_it_asks_for() -> None:
         "image_version": "1.4",
         "cpu_request_cores": 0.25,
         "cpu_limit_cores": 2.0,
+        "cpu_limited": True,
         "memory_request_bytes": 2.0**30,
         "memory_limit_bytes": 2.0**31,
         "gpu_request": 0.0,
@@ -139,13 +140,16 @@ def test_overhead_comes_on_top_and_an_amount_of_the_pod_itself_comes_first() -> 
     assert request_of([container("1")], [], resources={"requests": {"cpu": "3"}}) == 3.0
 
 
-def test_one_container_without_a_limit_means_no_limit() -> None:
-    both = [container("1", limit="2"), container("1", limit="1")]
+def test_one_container_without_a_limit_means_no_limit_and_the_others_may_be_throttled() -> None:
+    both, none = [container("1", limit="2"), container("1", limit="1")], [container("1"), container("1")]
 
     assert placed(spec={"containers": both})["cpu_limit_cores"] == 3.0
     assert "cpu_limit_cores" not in placed(spec={"containers": [*both, container("1")]})
     assert "cpu_limit_cores" not in placed(spec={"containers": both, "initContainers": [container("1", sidecar=True)]})
     assert placed(spec={"containers": both, "initContainers": [container("1")]})["cpu_limit_cores"] == 3.0
+    assert placed(spec={"containers": [*both, container("1")]})["cpu_limited"] is True
+    assert placed(spec={"containers": none, "initContainers": both})["cpu_limited"] is False
+    assert placed(spec={"containers": none, "resources": {"limits": {"cpu": "3"}}})["cpu_limited"] is True
 
 
 @pytest.mark.parametrize(
