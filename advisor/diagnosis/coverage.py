@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from features.columnar.arrow_columns import Ints, micros
-from features.columnar.asof_join import key_codes
+from features.columnar.asof_join import key_codes, row_of
 from features.columnar.windows import LABEL_US, window_end
 from features.contention.node_state import is_best_effort
 from features.labels.slowdown import REASONS, WAITING
@@ -48,8 +48,8 @@ SUMMED = pa.schema(
     ]
 )
 """Windows of containers, see running_windows."""
-MOSTLY = 0.9
-"""From this share on, nodes and apps that are looked at less are not named."""
+MOSTLY, BLIND = 0.9, 0.5
+"""Below MOSTLY of all, clusters, nodes and apps below it are named; from it on, those below BLIND."""
 MOST_NAMED = 5
 
 
@@ -131,7 +131,7 @@ def running_windows(labels: pa.Table, measured: pa.Table, placed: pa.Table, end_
         Columns KEYS, `kind`, `reason` (LABELLED where there is a label), `windows` (how many), and for each of SHARED
         the number of windows with a label in which its use by neighbours is known. Best-effort containers are left
         out: they are no victims. What is measured and has no row in `labels` is UNNAMED; what is placed and
-        not measured is UNMEASURED.
+        not measured is UNMEASURED, window by window.
 
     Raises:
         Nothing.
@@ -146,9 +146,9 @@ def running_windows(labels: pa.Table, measured: pa.Table, placed: pa.Table, end_
     keys = ["cluster", "container", "window_end"]
     named = labels.select(keys[:2]).append_column("window_end", pa.array(micros(labels["window_end"])))
     left = state.filter(pa.array(~np.isin(*key_codes(state, named, keys))))
-    heard = pa.concat_tables([named.select(keys[:2]), state.select(keys[:2])])
-    silent = placed.filter(pa.array(~np.isin(*key_codes(placed, heard, keys[:2]))))
-    lasted = np.maximum((end_us - silent["since_us"].to_numpy()) // LABEL_US, 1)
+    heard = pa.concat_tables([named, state.select(keys).cast(named.schema)]).group_by(keys).aggregate([])
+    missed = _missed(placed, heard.group_by(keys[:2]).aggregate([([], "count_all")]), end_us)
+    silent = placed.filter(pa.array(missed > 0))
     known_use = {name: pc.and_(known, _any_valid(labels, columns)) for name, columns in SHARED.items()}
     labelled = labels.select([*KEYS, "qos", "kind"]).append_column("reason", reason)
     for name, there in known_use.items():
@@ -156,11 +156,20 @@ def running_windows(labels: pa.Table, measured: pa.Table, placed: pa.Table, end_
     parts = [
         _part(labelled, np.ones(labels.num_rows, np.int64)),
         _part(_without_label(left, UNNAMED), np.ones(left.num_rows, np.int64)),
-        _part(_without_label(silent, UNMEASURED), lasted),
+        _part(_without_label(silent, UNMEASURED), missed[missed > 0]),
     ]
     sums = ("windows", *SHARED)
     by = pa.concat_tables(parts).group_by([*KEYS, "kind", "reason"], use_threads=False)
     return by.aggregate([(name, "sum") for name in sums]).rename_columns({f"{name}_sum": name for name in sums})
+
+
+def _missed(placed: pa.Table, heard: pa.Table, end_us: int) -> Ints:
+    """(n,) whole windows since a container was placed in which it was not measured; at least one where it never was."""
+    lasted = np.maximum((end_us - placed["since_us"].to_numpy()) // LABEL_US, 1)
+    row = row_of(*key_codes(placed, heard, ["cluster", "container"]))
+    counted = np.append(heard["count_all"].to_numpy(), 0)[row]
+    missed: Ints = np.maximum(lasted - counted, 0)
+    return missed
 
 
 def _any_valid(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
@@ -240,6 +249,11 @@ def whole_percent(share: float) -> str:
     return f"{floor(100 * share + 1e-9)}%"
 
 
+def part_percent(share: float) -> str:
+    """A share of what was not looked at, in percent, so that nothing is said of nothing alone."""
+    return f"{share:.0%}" if share >= 0.005 or not share else "<1%"
+
+
 def sentence(of: Coverage | None) -> str:
     """How much was looked at, in one sentence."""
     if of is None:
@@ -256,11 +270,10 @@ def sentences(of: Coverage) -> list[str]:
         found.append("why not the rest:")
     for one in of.unseen:
         apps = f" of {one.apps:,} apps" if one.apps else ""
-        part = f"{one.windows / of.looked.windows:.0%}"
+        part = part_percent(one.windows / of.looked.windows)
         found.append(f"  {part:>4}  {one.containers:,} containers{apps}: {WHY.get(one.reason, one.reason)}")
-    if of.share < MOSTLY:
-        parts = {"clusters": of.clusters, "nodes": of.nodes, "apps": of.apps}
-        found += [f"{name} looked at least: {text}" for name, part in parts.items() if (text := _least(part))]
+    parts, low = {"clusters": of.clusters, "nodes": of.nodes, "apps": of.apps}, MOSTLY if of.share < MOSTLY else BLIND
+    found += [f"{name} looked at least: {text}" for name, part in parts.items() if (text := _least(part, low))]
     if of.by_waiting:
         found.append(
             f"{of.by_waiting:,} are judged by waiting alone: harm through cache and memory bandwidth is not seen"
@@ -270,9 +283,9 @@ def sentences(of: Coverage) -> list[str]:
     return found
 
 
-def _least(parts: Mapping[str, Looked]) -> str:
-    """Those of which least was looked at; empty for a single one."""
-    low = sorted((part.share, name) for name, part in parts.items() if part.share < MOSTLY)
+def _least(parts: Mapping[str, Looked], limit: float) -> str:
+    """Those of which least was looked at, and less than a share; empty for a single one."""
+    low = sorted((part.share, name) for name, part in parts.items() if part.share < limit)
     if len(parts) < 2:
         return ""
     return ", ".join(f"{name} {whole_percent(share)}" for share, name in low[:MOST_NAMED])

@@ -143,6 +143,8 @@ class Pages:
             "decided": lambda decision: DECIDED.get(decision, ""),
             "sentence": sentence,
             "looked_at": coverage.sentence,
+            "part_percent": coverage.part_percent,
+            "whole_percent": lambda share: coverage.whole_percent(share) if isfinite(share) else "–",
             "unseen": lambda reason: coverage.WHY.get(reason, reason),
         }
         self._made = made

@@ -59,7 +59,7 @@ def test_containers_without_labels_and_without_measurements_count_by_the_time_th
                 (*BATCH, "BE", END, "none", None, "not_reported"),
             ),
             state(*((*WEB, "LS", at) for at in minutes), *((*DARK, None, at) for at in minutes)),
-            placed((*WEB, "LS", 0), (*SILENT, "LS", END_US - 900 * 10**6), (*BATCH, "BE", 0)),
+            placed((*WEB, "LS", END_US - 600 * 10**6), (*SILENT, "LS", END_US - 900 * 10**6), (*BATCH, "BE", 0)),
             END_US,
         )
     )
@@ -77,6 +77,22 @@ def test_containers_without_labels_and_without_measurements_count_by_the_time_th
         found
     )
     assert "nodes looked at least: n2 0%, n1 50%" in sentences(found)
+
+
+def test_windows_in_which_a_placed_container_is_not_measured_count_too() -> None:
+    """Its kubelet stopped after the first of five windows; another one came a minute ago."""
+    new = ("c", "n1", "web", "web-2")
+    found = coverage(
+        running_windows(
+            labels((*WEB, "LS", END - 4 * WINDOW, "waiting", 0.1, None), (*new, "LS", END, "none", None, "warming_up")),
+            state(),
+            placed((*WEB, "LS", END_US - 1500 * 10**6), (*new, "LS", END_US - 60 * 10**6)),
+            END_US,
+        )
+    )
+
+    assert (found.looked, found.containers) == (Looked(6, 1), 2)
+    assert found.unseen == (Unseen("not_measured", 4, 1, 1), Unseen("warming_up", 1, 1, 1))
 
 
 def test_nothing_that_runs_is_nothing_looked_at() -> None:
@@ -101,3 +117,18 @@ def test_what_exporters_do_not_report_of_neighbours_is_named_where_most_windows_
 
 def test_all_is_said_of_all_alone() -> None:
     assert "looked at 99% of" in sentences(Coverage(Looked(1000, 999), 10))[0]
+
+
+def test_a_small_part_is_not_none() -> None:
+    found = Coverage(Looked(1000, 996), 10, unseen=(Unseen("warming_up", 4, 1, 1),))
+
+    assert any(line.startswith("   <1%  1 containers") for line in sentences(found))
+
+
+def test_where_nearly_all_was_looked_at_a_blind_cluster_is_named() -> None:
+    clusters = {"a": Looked(95, 95), "b": Looked(5, 0)}
+    nodes = {"n1": Looked(50, 50), "n2": Looked(50, 45)}
+    found = sentences(Coverage(Looked(100, 95), 10, clusters=clusters, nodes=nodes))
+
+    assert "clusters looked at least: b 0%" in found
+    assert not any(line.startswith("nodes") for line in found)

@@ -118,5 +118,5 @@ def _map(snapshot: Snapshot, heat: Heat) -> Map:
         victims=heat.victims.tolist(),
         verdicts=VERDICTS,
         verdict=heat.verdict.tolist(),
-        looked=whole(100.0 * heat.looked),
+        looked=whole(np.where(heat.looked > 0, np.maximum(np.floor(100.0 * heat.looked + 1e-9), 1.0), heat.looked)),
     )
