@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 from advisor.diagnosis.analyse import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
 from advisor.diagnosis.coverage import LABELS, PLACED, STATE, Coverage, coverage, running_windows
 from advisor.diagnosis.slowdown_causes import Diagnosis
-from advisor.diagnosis.slowdown_outliers import LOOKED
+from advisor.diagnosis.slowdown_outliers import LEAST_OUT, LOOKED
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from cohabit.config.errors import CohabitError, NothingMeasured
 from features.columnar.arrow_columns import floats
 from features.columnar.windows import LABEL_US
 from features.contention.node_state import is_best_effort, is_delete, standing
 from features.jobs.lake_facts import facts_between
-from features.labels.slowdown import NO_SIGNAL
+from features.labels.slowdown import NO_SIGNAL, WAITING
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
 
@@ -25,6 +25,8 @@ USUAL = timedelta(microseconds=USUAL_US)
 WINDOW = timedelta(microseconds=LABEL_US)
 TICK = timedelta(microseconds=1)
 LEAST = timedelta(hours=2)
+STALE = timedelta(hours=3)
+"""Labels that end so long before the newest metrics say nothing of now."""
 LOOKED_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=31))
 """Labels are hours old at most where `cohabit features` runs."""
 MAX_SCANNED = 40_000_000
@@ -39,14 +41,29 @@ def newest_window(lake: Lake) -> datetime:
     Raises:
         NothingMeasured: there is none.
     """
-    ended = [span[1] for table in ("usage", "samples") if (span := lake.span(table))]
-    last = datetime.fromtimestamp(max(ended, default=0) / 1e6, UTC) + 2 * WINDOW
+    last = _measured_until(lake) + 2 * WINDOW
     for back in LOOKED_BACK:
         ends = lake.read("labels", max(EPOCH, last - back), last, columns=["window_end"])
         if ends.num_rows:
             newest: datetime = pc.max(ends["window_end"]).as_py()
             return newest
     raise NothingMeasured(lake.root)
+
+
+def stale(lake: Lake, until: datetime) -> str:
+    """What to say where the newest labels end long before the newest metrics; empty where they do not."""
+    behind = _measured_until(lake) - until
+    if behind <= STALE:
+        return ""
+    return (
+        f"stale: the newest labels end {behind / timedelta(hours=1):,.0f} hours before the newest metrics, so victims "
+        "now are unknown: run `cohabit features`"
+    )
+
+
+def _measured_until(lake: Lake) -> datetime:
+    ended = [span[1] for table in ("usage", "samples") if (span := lake.span(table))]
+    return datetime.fromtimestamp(max(ended, default=0) / 1e6, UTC)
 
 
 def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
@@ -121,10 +138,12 @@ def _placed(lake: Lake, start: datetime, end: datetime) -> pa.Table:
 
 
 def nodes_in_doubt(labels: pa.Table) -> list[str]:
-    """Nodes that may have victims: containers slow in a window, or without label because throttled."""
-    log = floats(labels["log_slowdown"])
-    slow = np.isnan(log) | (log >= np.log(LIMIT_SLOWDOWN))
-    wrong = slow & ~is_best_effort(labels["qos"]) & np.asarray(pc.not_equal(labels["kind"], NO_SIGNAL))
+    """Nodes that may have victims: containers slow in a window, or without label, as where they were throttled."""
+    log, waited = floats(labels["log_slowdown"]), np.asarray(pc.equal(labels["kind"], WAITING))
+    slow = np.isnan(log) | (log >= np.log(np.where(waited, LEAST_OUT, LIMIT_SLOWDOWN)))
+    held = np.asarray(pc.fill_null(pc.equal(labels["reason"], "own_limit"), fill_value=False))
+    judged = np.asarray(pc.not_equal(labels["kind"], NO_SIGNAL)) | held
+    wrong = slow & judged & ~is_best_effort(labels["qos"])
     return sorted(pc.unique(labels["node"].filter(pa.array(wrong))).to_pylist())
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -9,16 +10,18 @@ import pyarrow.compute as pc
 
 from advisor.diagnosis.coverage import MOSTLY, coverage, sentences
 from cohabit.config.errors import NothingMeasured
-from cohabit.diagnosis.diagnose import looked_at, newest_window
+from cohabit.diagnosis.diagnose import looked_at, newest_window, stale
 from cohabit.doctor.finding import Finding, ok, problem, warning
 from features.columnar.asof_join import key_codes
 from features.contention.container_resolution import OWN, moved_in, newest_reports
 from features.contention.node_state import Facts
+from features.labels.waiting import STALLS
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
 from ingest.schema.tables import WHOLE_NODE
 
 ALL_ZERO = "pressure_all_zero"
+PSI = [name for name in STALLS if name.startswith("psi_")]
 MAX_NAMED = 3
 LOOKED_AT = timedelta(minutes=15)
 """The newest samples, of so long, are looked at."""
@@ -57,6 +60,8 @@ def labels(lake: Lake) -> Iterator[Finding]:
     said = f"up to {until:%Y-%m-%d %H:%M} UTC, {'; '.join(map(str.strip, sentences(covered)))}"
     kind = problem if not covered.looked.labelled else ok if covered.share >= MOSTLY else warning
     yield kind("labels", said)
+    if old := stale(lake, until):
+        yield problem("labels", old)
     if covered.by_waiting and not _nodes_wait(lake, until):
         yield warning(
             "waiting",
@@ -65,14 +70,20 @@ def labels(lake: Lake) -> Iterator[Finding]:
             "CONFIG_SCHEDSTATS)",
         )
     silent = ran.filter(pc.equal(ran["reason"], ALL_ZERO))
-    if silent.num_rows:
-        nodes = sorted(pc.unique(silent["node"]).to_pylist())
+    if nodes := sorted(set(silent["node"].to_pylist()) - _stalled(lake, until)):
         more = f" and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else ""
         yield problem(
             "pressure",
             f"PSI was 0 for an hour on {', '.join(nodes[:MAX_NAMED])}{more}, although over 30 % of CPU was used: boot "
             "with psi=1 on the kernel's command line (its kernel may be built without CONFIG_PSI, or use cgroup v1)",
         )
+
+
+def _stalled(lake: Lake, until: datetime) -> set[str]:
+    """Nodes of which any container reported pressure above 0 in the last hour: their kernels count it."""
+    rows = lake.rows("node_state", until - timedelta(hours=1), until, ["node", *PSI])
+    some = reduce(pc.or_, (pc.greater(pc.fill_null(rows[name], 0.0), 0.0) for name in PSI))
+    return set(rows["node"].filter(some).to_pylist())
 
 
 def _nodes_wait(lake: Lake, until: datetime) -> bool:

@@ -50,7 +50,7 @@ REASONS = {
     "not_reported": "no latency, CPI, CPU per request, pressure or run delay",
     "pressure_all_zero": "pressure is 0 on a busy node: its kernel does not count it (boot with psi=1)",
     "idle": "uses less than 0.05 cores",
-    "few_calm_windows": "measured, in too few windows without neighbours for a baseline",
+    "few_calm_windows": "measured, but in less than half of its app's windows, or in too few without neighbours",
     "no_baseline": "at a load, or in a version, of which too few windows without neighbours were seen",
 }
 """Why a window has no label."""

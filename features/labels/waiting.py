@@ -130,8 +130,8 @@ def unmeasured(windows: pa.Table, limited: Flags) -> Texts:
     use, throttled = floats(windows["cpu_cores"]), floats(windows["cpu_throttled_frac"])
     reported = np.isfinite(floats(windows["psi_cpu_some_frac"])) | np.isfinite(floats(windows["run_delay_frac"]))
     found: Texts = np.full(windows.num_rows, MEASURED, object)
-    found[use < MIN_CORES] = "idle"
     found[_all_zero(windows)] = "pressure_all_zero"
+    found[use < MIN_CORES] = "idle"  # who sleeps is not stalled, whatever the kernel counts
     found[~(reported & np.isfinite(use))] = "not_reported"
     found[limited & np.isnan(throttled)] = "throttling_not_reported"
     found[throttled > MAX_THROTTLED] = "own_limit"

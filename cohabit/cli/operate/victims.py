@@ -47,7 +47,7 @@ def run_victims(
     """See `cohabit victims`."""
     from advisor.diagnosis.coverage import coverage
     from cohabit.config.errors import CohabitError
-    from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window
+    from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window, stale
 
     opened = existing_lake(settings, lake)
     until = newest_window(opened) if at is None else at.replace(tzinfo=at.tzinfo or UTC)
@@ -77,6 +77,9 @@ def run_victims(
         console.print(f"written: {out}")
     if publish_to is not None:
         _publish(publish_to, settings.cluster, found, until, coverage(_where(ran, "cluster", settings.cluster)))
+    if at is None and (old := stale(opened, until)):
+        console.print(old)
+        raise typer.Exit(BLIND)
     raise typer.Exit(exit_code(covered, found=bool(shown)))
 
 

@@ -24,7 +24,7 @@ from benchmarks.diagnosis_measured import LOUD, measured
 from cohabit.cli.main import app
 from cohabit.cli.operate.victims import bars
 from cohabit.config.errors import CohabitError
-from cohabit.diagnosis.diagnose import diagnosed
+from cohabit.diagnosis.diagnose import diagnosed, nodes_in_doubt
 from features.columnar.arrow_columns import micros
 from features.columnar.windows import LABEL_US
 from features.contention.neighbour_sums import core_pressure
@@ -223,6 +223,28 @@ def test_a_lake_is_looked_at_node_by_node_where_there_is_no_room_for_more(
     ]
     assert {one.container for one in alone} <= {one.container for one in whole}
     assert [one.slowdown for one in alone] == sorted([one.slowdown for one in alone], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("row", "looked_at"),
+    [
+        ({"kind": "waiting", "log_slowdown": np.log(1.07)}, True),
+        ({"kind": "waiting", "log_slowdown": np.log(1.05)}, False),
+        ({"kind": "latency", "log_slowdown": np.log(1.15)}, False),
+        ({"kind": "latency", "log_slowdown": np.log(1.3)}, True),
+        ({"kind": "latency", "log_slowdown": np.log(1.3), "qos": "BE"}, False),
+        ({"kind": "latency", "reason": "own_limit"}, True),
+        ({"kind": "none", "reason": "own_limit"}, True),
+        ({"kind": "none", "reason": "not_reported"}, False),
+    ],
+)
+def test_nodes_are_looked_at_on_which_a_container_may_be_slowed_or_throttled(
+    row: dict[str, object], *, looked_at: bool
+) -> None:
+    names = {name: pa.string() for name in ("node", "qos", "kind", "reason")} | {"log_slowdown": pa.float64()}
+    labels = pa.Table.from_pylist([{"node": "n1", "qos": "LS"} | row], pa.schema(list(names.items())))
+
+    assert nodes_in_doubt(labels) == ["n1"] * looked_at
 
 
 def test_where_minutes_are_gone_nobody_is_said_to_be_well(

@@ -101,6 +101,12 @@ def test_what_is_not_measured_has_no_label_and_says_why(
     assert set(labels["reason"].to_pylist()) <= {None, *REASONS}
 
 
+def test_who_sleeps_on_a_busy_node_is_idle_and_says_nothing_of_its_kernel() -> None:
+    rows = windows(PRESSURE, psi_cpu_some_frac=np.zeros(N), **{**STOCK, "cpu_cores": np.full(N, 0.04)})
+
+    assert set(settled_labels(rows)["reason"].to_pylist()) == {"idle"}
+
+
 def test_no_pressure_at_all_is_believed_on_an_idle_node() -> None:
     calm = np.full(N, 0.05)
     rows = windows(calm, psi_cpu_some_frac=np.zeros(N), cpu_cores=np.full(N, 0.5), demand_cpu=np.full(N, 0.06))

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from threading import Event
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from prometheus_client import CollectorRegistry
@@ -19,6 +21,8 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
+from ingest.schema.provenance import Link
+from ingest.schema.tables import USAGE
 from ingest.simulator.messages import Faults
 from ingest.simulator.simulate import Plan
 
@@ -84,6 +88,17 @@ def test_pressure_alone_is_looked_at(stream: Path, tmp_path: Path) -> None:
 ZERO = {f"psi_{name}_some_frac": 0.0 for name in ("cpu", "memory", "io")}
 
 
+def test_a_node_on_which_any_container_is_stalled_has_a_kernel_that_counts_it(stream: Path, tmp_path: Path) -> None:
+    """Every second container is never stalled, as its exporter has it."""
+    ran = victims(
+        stream, tmp_path, lambda record: ZERO if sum(str(record["container"]).encode()) % 2 else slowed(record)
+    )
+    doctor = cohabit(tmp_path, "doctor", "labels")
+
+    assert "its kernel does not count it (boot with psi=1)" in ran.stdout
+    assert "PSI was 0 for an hour" not in doctor.stdout
+
+
 @pytest.mark.parametrize(
     ("sent", "why", "advice"),
     [
@@ -108,3 +123,20 @@ def test_where_nothing_can_be_looked_at_nobody_is_said_to_be_well(
     assert "problem labels: " in " ".join(doctor.stdout.split())
     assert (advice in doctor.stdout) == (sent({}) == ZERO)
     assert "PSI was 0 for an hour on node-00" in doctor.stdout or sent({}) != ZERO
+
+
+def test_labels_that_are_older_than_metrics_by_hours_say_nothing_of_now(stream: Path, tmp_path: Path) -> None:
+    """`cohabit features` failed, and exporters went on."""
+    calm = victims(stream, tmp_path, lambda _record: {"psi_cpu_some_frac": 1e-4})
+    lake = Lake.open(tmp_path / "lake", TABLES)
+    last = lake.read("usage").slice(0, 1).to_pylist()[0]
+    later = last | {"ts": last["ts"] + timedelta(days=7), "offset": 10**6}
+    link = Link("usage", 0, lake.position("usage", 0) or 0, 10**6 + 1)
+    lake.commit(link, lake.append("usage", pa.Table.from_pylist([later], USAGE.schema), link))
+
+    ran, doctor = cohabit(tmp_path, "victims"), cohabit(tmp_path, "doctor", "labels")
+    named = cohabit(tmp_path, "victims", "--at", f"{last['ts'] + timedelta(hours=3):%Y-%m-%dT%H:%M}")
+
+    assert (calm.exit_code, ran.exit_code, named.exit_code, doctor.exit_code) == (0, 3, 0, 1)
+    assert "stale: the newest labels end 16" in " ".join(ran.stdout.split())
+    assert "run `cohabit features`" in ran.stdout
