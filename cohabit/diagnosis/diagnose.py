@@ -66,6 +66,11 @@ def _measured_until(lake: Lake) -> datetime:
     return datetime.fromtimestamp(max(ended, default=0) / 1e6, UTC)
 
 
+def window_until(at: datetime) -> datetime:
+    """When the newest window ended that is over at a time."""
+    return datetime.fromtimestamp(at.timestamp() // WINDOW.total_seconds() * WINDOW.total_seconds(), at.tzinfo)
+
+
 def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
     """What is wrong with whom at a time, which is rounded down to a window's end.
 
@@ -81,7 +86,7 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
         CohabitError: there are no labels of the last windows before then, or there are, and not what else is looked at.
         NothingMeasured: there are none at all.
     """
-    until = datetime.fromtimestamp(at.timestamp() // WINDOW.total_seconds() * WINDOW.total_seconds(), at.tzinfo)
+    until = window_until(at)
     past, end = USUAL, until + timedelta(microseconds=1)
     late = (max(EPOCH, until - LOOKED * WINDOW), end) if until > EPOCH + USUAL else (EPOCH, EPOCH)
     if not lake.read("labels", *late, columns=["window_end"]).num_rows:

@@ -47,10 +47,10 @@ def run_victims(
     """See `cohabit victims`."""
     from advisor.diagnosis.coverage import coverage
     from cohabit.config.errors import CohabitError
-    from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window, stale
+    from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window, stale, window_until
 
     opened = existing_lake(settings, lake)
-    until = newest_window(opened) if at is None else at.replace(tzinfo=at.tzinfo or UTC)
+    until = newest_window(opened) if at is None else window_until(at.replace(tzinfo=at.tzinfo or UTC))
     with console.status("finding victims"):
         found = diagnosed(opened, until)
     ran, containers = looked_at(opened, until)

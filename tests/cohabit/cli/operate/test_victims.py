@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner, Result
 
 from cohabit.cli.main import app
+from cohabit.diagnosis.diagnose import newest_window
 from cohabit.ingestion.simulation import simulate_into
 from cohabit.terminal.locations import TOPICS
 from features.jobs.job_plan import whole_stretch
@@ -80,7 +81,9 @@ def slowed(record: Usage) -> Usage:
 def test_pressure_alone_is_looked_at(stream: Path, tmp_path: Path) -> None:
     ran = victims(stream, tmp_path, slowed)
 
+    at = f"{newest_window(Lake.open(tmp_path / 'lake', TABLES)) + timedelta(minutes=3):%Y-%m-%dT%H:%M}"
     assert ran.exit_code in {0, 1}, ran.stdout
+    assert cohabit(tmp_path, "victims", "--at", at).stdout == ran.stdout
     assert "% of the time of" in ran.stdout
     assert "are judged by waiting alone: harm through cache and memory bandwidth is not seen" in ran.stdout
 
