@@ -16,6 +16,7 @@ from advisor.diagnosis.attribution import LEVEL, NOISE, UNKNOWN
 from advisor.diagnosis.slowdown_outliers import ALONE, Signs, Windows
 from features.columnar.windows import LABEL_US, WINDOW_US
 from features.contention.node_state import is_best_effort
+from features.labels.warm_up import limited
 from features.schema.catalog import NAMES
 from features.schema.tables import SLOWED
 from ingest.schema.tables import TIMESTAMP
@@ -23,7 +24,7 @@ from ingest.schema.tables import TIMESTAMP
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-METHOD = "slowed-1"
+METHOD = "slowed-2"
 HOUR_US = 3600 * 1_000_000
 PER_HOUR = HOUR_US // LABEL_US
 BEFORE_US = ATTRIBUTION_WINDOWS * PER_WINDOW * WINDOW_US
@@ -47,7 +48,8 @@ def slowed_hours(evidence: Evidence, start_us: int, end_us: int) -> pa.Table:
     Returns:
         Table `slowed`: one row for each latency-sensitive container, node and hour with a window in which it was surely
         slower than its normal, a second signal said so too, its own limit did not hold it back, and neighbours explain
-        EXPLAINED of it. A bound is that of what they explain. Rows by hour, container and node.
+        EXPLAINED of it. Where it has a CPU limit and throttling is not reported, its limit may have: no row. A bound is
+        that of what they explain. Rows by hour, container and node.
 
     Raises:
         Nothing.
@@ -59,7 +61,8 @@ def slowed_hours(evidence: Evidence, start_us: int, end_us: int) -> pa.Table:
     scene = scene_of(evidence, end_us)
     low = lower_bounds(scene.windows, scene.shown)
     ends_us = scene.windows.number * LABEL_US
-    counted = (low > 1.0) & ~is_best_effort(scene.rows["qos"]) & (ends_us > start_us) & (ends_us <= end_us)
+    unclear = limited(scene.rows, evidence.facts.placements) & np.isnan(scene.windows.throttled)
+    counted = (low > 1.0) & ~is_best_effort(scene.rows["qos"]) & ~unclear & (ends_us > start_us) & (ends_us <= end_us)
     hours = ((hour_us, slow, weighed(scene, slow)) for hour_us, slow in _hours_of(scene, counted))
     rows = [_row(scene, low[slow], hour_us, of, slow) for hour_us, slow, of in hours if explained(of) >= EXPLAINED]
     found = pa.Table.from_pylist(rows, SLOWED.schema)

@@ -106,7 +106,7 @@ def slowed_row(hour: datetime, **changes: object) -> dict[str, object]:
         "low": [1.5] * 12,
         "excess": 1.0,
         "neighbours": beside,
-        "method": "slowed-1",
+        "method": "slowed-2",
     }
     return row | changes
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,6 +101,27 @@ def test_rows_in_another_order_and_earlier_ones_make_no_difference(evidence: Evi
     assert again.select(["hour", "container", "node"]).equals(slowed.select(["hour", "container", "node"]))
     lows = [np.array(of["low"].to_pylist(), np.float64) for of in (again, slowed)]
     assert np.allclose(lows[0], lows[1], rtol=1e-9, equal_nan=True)
+
+
+def test_who_has_a_limit_and_no_throttling_reported_gets_nothing(evidence: Evidence, slowed: pa.Table) -> None:
+    """What slowed it down may be its own limit; where the exporter says that it did not, it gets the same as before."""
+    placements = evidence.facts.placements
+    flags = pa.array([True] * placements.num_rows)
+    place = placements.schema.get_field_index("cpu_limited")
+    bound = replace(evidence.facts, placements=placements.set_column(place, placements.schema.field(place), flags))
+    unheard = put(evidence.state, "cpu_throttled_frac", pa.nulls(evidence.state.num_rows, pa.float64()))
+
+    silent = slowed_hours(replace(evidence, facts=bound, state=unheard), FIRST_US, END_US)
+
+    known = pc.fill_null(evidence.state["cpu_throttled_frac"], 0.0)
+    zero = replace(evidence, facts=bound, state=put(evidence.state, "cpu_throttled_frac", known))
+    assert slowed_hours(zero, FIRST_US, END_US).equals(slowed)
+    assert silent.num_rows == 0 < slowed.num_rows
+
+
+def put(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, rows.schema.field(place), values)
 
 
 def test_of_nothing_measured_nobody_is_slowed_down(evidence: Evidence) -> None:

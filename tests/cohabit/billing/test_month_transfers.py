@@ -85,7 +85,7 @@ def test_victims_get_back_what_others_and_the_platform_pay_and_pools_still_come_
     assert moved["rebate"] + moved["surcharge"] + moved["platform_share"] == 0
     assert all(batch.amount_micros == batch.cost_micros for batch in found.batches)
     assert sum(owed(found.postings).values()) == sum(COST + n for n in range(len(HOURS)))
-    assert {batch.model for batch in found.batches} == {"slowed-1"}
+    assert {batch.model for batch in found.batches} == {"slowed-2"}
 
 
 def test_a_victim_pays_for_the_time_alone_and_the_antagonist_for_what_it_added_up_to_its_cap(
