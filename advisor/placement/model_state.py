@@ -216,7 +216,7 @@ class Serving:
         widening.set_function(lambda: self._drift.widening if self._drift else 1.0)
         checked = Gauge(
             "cohabit_drift_checked_timestamp_seconds",
-            "Time of the last drift check of the model in use; 0 for never.",
+            "Time of the last drift check, of the model in use, that had new labels; 0 for never.",
             registry=self.metrics,
         )
         checked.set_function(lambda: self._drift.checked_at.timestamp() if self._drift else 0.0)

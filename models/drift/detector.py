@@ -191,7 +191,8 @@ def next_status(before: DriftStatus, found: Evidence, now: datetime) -> DriftSta
 
     Returns:
         One step further at most: fine, widened, fallen back, and back to fine after CALM checks of newer labels that
-        found nothing. Looking at the same labels again changes nothing.
+        found nothing. Looking at the same labels again changes nothing: a model of which no newer labels come is not
+        watched, and its check stays the one of the newest.
 
     Raises:
         Nothing.
@@ -210,8 +211,10 @@ def next_status(before: DriftStatus, found: Evidence, now: datetime) -> DriftSta
         state, widening = _after_widening(before, found)
     elif not trouble and state != "fine" and calm >= CALM:
         state, widening = "fine", 1.0
+    looked = newer or (state, widening) != (before.state, before.widening)
     status = before.model_copy(
-        update={"state": state, "widening": widening, "checked_at": now, "calm": calm, "signals": found.signals}
+        update={"state": state, "widening": widening, "calm": calm, "signals": found.signals}
+        | ({"checked_at": now} if looked else {})
         | ({"labels_until": found.until} if newer else {})
     )
     return with_change(before, status, trouble or "labels agree with it again")

@@ -124,6 +124,7 @@ def test_the_same_labels_change_nothing_twice() -> None:
     once = next_status(fresh(), found(said(noise=0.2)), NOW)
     again = next_status(once, found(said(noise=0.2), widening=once.widening), NOW + timedelta(minutes=5))
     assert (again.state, again.widening, again.changes, again.calm) == (once.state, once.widening, once.changes, 0)
+    assert (once.checked_at, again.checked_at) == (NOW, NOW)
 
 
 @pytest.mark.parametrize("state", ["widened", "fallen_back"])
