@@ -13,6 +13,7 @@ from advisor.database.engine import migrate, open_store
 
 def migrated_file(path: Path) -> str:
     """The address of a new SQLite file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(_migrated())
     path.chmod(0o600)
     return str(path)

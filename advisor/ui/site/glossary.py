@@ -13,7 +13,10 @@ TERMS = {
     "neighbour": "Other container on the same node.",
     "plan": "Ordered, reviewed moves and limits for slowed containers.",
     "price book": "Dated, immutable unit prices and policy.",
-    "slowdown": "Response time or CPI as a ratio to the app's baseline; 2.0 is twice as slow.",
+    "slowdown": (
+        "Time for the same work as a ratio to the app's baseline, by latency, CPI, CPU time per request, or waiting; "
+        "2.0 is twice as slow."
+    ),
     "victim": "Container that interference slows down.",
 }
 """By term its meaning."""
