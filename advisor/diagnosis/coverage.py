@@ -244,9 +244,14 @@ def _split(rows: pa.Table, name: str) -> dict[str, Looked]:
     return {row[name]: Looked(row["windows_sum"], row["labelled_sum"]) for row in found.to_pylist()}
 
 
+def rounded_down(share: float) -> int:
+    """A share in whole percent, rounded down, so that all is said of all alone."""
+    return floor(100 * share + 1e-9)
+
+
 def whole_percent(share: float) -> str:
-    """A share in percent, rounded down, so that all is said of all alone."""
-    return f"{floor(100 * share + 1e-9)}%"
+    """A share in percent, rounded down."""
+    return f"{rounded_down(share)}%"
 
 
 def part_percent(share: float) -> str:

@@ -70,7 +70,7 @@ def labels(lake: Lake) -> Iterator[Finding]:
             "CONFIG_SCHEDSTATS)",
         )
     silent = ran.filter(pc.equal(ran["reason"], ALL_ZERO))
-    if nodes := sorted(set(silent["node"].to_pylist()) - _stalled(lake, until)):
+    if nodes := sorted(node for _, node in _places(silent) - _stalled(lake, until)):
         more = f" and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else ""
         yield problem(
             "pressure",
@@ -79,11 +79,16 @@ def labels(lake: Lake) -> Iterator[Finding]:
         )
 
 
-def _stalled(lake: Lake, until: datetime) -> set[str]:
+def _stalled(lake: Lake, until: datetime) -> set[tuple[str, str]]:
     """Nodes of which any container reported pressure above 0 in the last hour: their kernels count it."""
-    rows = lake.rows("node_state", until - timedelta(hours=1), until, ["node", *PSI])
+    rows = lake.rows("node_state", until - timedelta(hours=1), until, ["cluster", "node", *PSI])
     some = reduce(pc.or_, (pc.greater(pc.fill_null(rows[name], 0.0), 0.0) for name in PSI))
-    return set(rows["node"].filter(some).to_pylist())
+    return _places(rows.filter(some))
+
+
+def _places(rows: pa.Table) -> set[tuple[str, str]]:
+    """Cluster and node of rows."""
+    return set(zip(rows["cluster"].to_pylist(), rows["node"].to_pylist(), strict=True))
 
 
 def _nodes_wait(lake: Lake, until: datetime) -> bool:

@@ -1,13 +1,13 @@
 """Health, readiness and metrics."""
 
 from collections.abc import Callable
-from math import floor
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from advisor.api.http.roles import allowed
+from advisor.diagnosis.coverage import rounded_down
 from advisor.placement.model_state import Serving
 
 
@@ -36,7 +36,7 @@ def ops_routes(serving: Serving, registry: CollectorRegistry, problem: Callable[
         reason = asked()
         response.status_code = 503 if reason else 200
         found = serving.coverage()
-        looked = {"looked_at": "unknown" if found is None else f"{floor(100 * found.share + 1e-9) / 100:.2f}"}
+        looked = {"looked_at": "unknown" if found is None else f"{rounded_down(found.share) / 100:.2f}"}
         if reason:
             return {"status": "neutral", "reason": reason} | looked
         if kept := next(iter(serving.refused), ""):

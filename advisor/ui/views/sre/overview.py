@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from advisor.cluster.snapshot import Snapshot
+from advisor.diagnosis.coverage import rounded_down
 from advisor.diagnosis.report_file import DiagnosisReport
 from advisor.ui.site.rendering import resource
 from advisor.ui.views.sre.heatmap import NONE, VERDICTS, Heat, heat_of, whole
@@ -118,5 +119,5 @@ def _map(snapshot: Snapshot, heat: Heat) -> Map:
         victims=heat.victims.tolist(),
         verdicts=VERDICTS,
         verdict=heat.verdict.tolist(),
-        looked=whole(np.where(heat.looked > 0, np.maximum(np.floor(100.0 * heat.looked + 1e-9), 1.0), heat.looked)),
+        looked=whole(np.array([max(rounded_down(share), 1) if share > 0 else share for share in heat.looked])),
     )
