@@ -1,94 +1,94 @@
-"""Lake: how long it takes to learn which files count, after so many landed batches, with checkpoints and without."""
+"""Lake: landing, commits and reading beside the format of before Delta Lake and beside bare files, in one run."""
 
+import json
+import os
+import subprocess
+import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 
 import numpy as np
-import pyarrow as pa
 
-from benchmarks.runner import OURS, Benchmark, Result
-from ingest.lake.checkpoint_writer import checkpoint
-from ingest.lake.compaction import When, compact
-from ingest.lake.layout import DataFile
-from ingest.lake.retention import sweep
-from ingest.lake.tables import Lake
-from ingest.schema.provenance import Link
-from ingest.schema.tables import LANDED, USAGE
+from benchmarks.runner import OURS, TOP, Benchmark, Figures, Result
 
-T0 = datetime(2026, 3, 1, tzinfo=UTC)
-LATER = datetime(2100, 1, 1, tzinfo=UTC)
-EACH = timedelta(seconds=1)
-FOLLOWED = "without_checkpoints"
-OPENED = 3
-"""Times that the lake is opened each way; the quickest counts."""
+ROOT = Path(__file__).parents[1]
+BEFORE = "3aa6522014cd1183412e05b841d069c978180051"
+"""The commit before the lake became Delta Lake."""
 
 
 def run(arguments: Namespace, _: np.random.Generator) -> Result:
-    """Land a batch a second, with compaction as often as asked for, and open the lake after the last of it."""
+    """Measure each way in a process of its own, one after the other."""
     with TemporaryDirectory(prefix="cohabit-lake-") as name:
-        lake, took = Lake.open(Path(name), LANDED), [0.0]
-        for first in range(0, arguments.links, arguments.every):
-            for number in range(first, min(first + arguments.every, arguments.links)):
-                _land(lake, number)
-            compact(lake, USAGE.name, When(LATER), lambda _done, _of: None)
-            sweep(lake, USAGE.name, LATER, timedelta())
-            took.append(_seconds(lambda: checkpoint(lake, LATER)))
-        _land(lake, arguments.links)
-        ours = min(_seconds(lambda: _opened(lake.root)) for _ in range(OPENED))
-        files = _opened(lake.root)
-        lake.layout.checkpoints().rename(lake.root / "aside")
-        followed = min(_seconds(lambda: _opened(lake.root)) for _ in range(OPENED))
-        if files != _opened(lake.root):
-            raise AssertionError("checkpoints lead to other files than links do")
-    return {
-        OURS: {"open_ms": 1000 * ours, "times_as_quick": followed / ours, "checkpoint_ms": 1000 * max(took)},
-        FOLLOWED: {"open_ms": 1000 * followed, "times_as_quick": 1.0, "checkpoint_ms": 0.0},
+        folder = Path(name)
+        found = {OURS: _child("ours", ROOT, str(folder / "ours"), arguments)}
+        found["bare"] = _child("bare", ROOT, str(folder / "bare"), arguments)
+        with _checkout(folder / "checkout") as before:
+            if before is not None:
+                found["before"] = _child("before", before, str(folder / "before"), arguments)
+        if arguments.bucket:
+            found["bucket"] = _child("ours", ROOT, f"{arguments.bucket}/{os.getpid()}", arguments)
+    return {TOP: _ratios(found), **found}
+
+
+def _ratios(found: Mapping[str, Figures]) -> Figures:
+    ours, bare = found[OURS], found["bare"]
+    top = {
+        "landing_vs_bare": ours["landed_rows_s"] / bare["landed_rows_s"],
+        "commit_p95_ms_folder": ours["commit_p95_ms"],
+        "commit_growth": ours["commit_last_cpu_ms"] / ours["commit_first_cpu_ms"],
+        "landing_mb": ours["memory_mb"],
     }
+    if before := found.get("before"):
+        top |= {
+            "landing_vs_before": ours["landed_rows_s"] / before["landed_rows_s"],
+            "hour_read_vs_before": ours["hour_ms"] / before["hour_ms"],
+            "scan_vs_before": ours["scan_ms"] / before["scan_ms"],
+        }
+    if bucket := found.get("bucket"):
+        top["commit_p95_ms_s3"] = bucket["commit_p95_ms"]
+    return top
 
 
-def _land(lake: Lake, number: int) -> None:
-    link = Link("usage", 0, number, number + 1)
-    lake.commit(link, lake.append(USAGE.name, _row(number), link))
+def _child(way: str, checkout: Path, address: str, arguments: Namespace) -> Figures:
+    words = [sys.executable, "-P", str(ROOT / "benchmarks" / "lake_child.py"), way, address]
+    ran = subprocess.run(
+        [*words, str(arguments.batches), str(arguments.commits)],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    figures: dict[str, float] = json.loads(ran.stdout)
+    return figures
 
 
-def _row(number: int) -> pa.Table:
-    moment = T0 + number * EACH
-    row = {
-        "cluster": "c",
-        "node": "n",
-        "container": "u",
-        "interval_s": 30.0,
-        "ts": moment,
-        "topic": "usage",
-        "partition": 0,
-        "offset": number,
-        "arrived_at": moment,
-    }
-    return pa.Table.from_pylist([row], schema=USAGE.schema)
-
-
-def _opened(root: Path) -> list[DataFile]:
-    return sorted(Lake.open(root, LANDED).counting(USAGE.name), key=lambda file: file.path)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = perf_counter()
-    work()
-    return perf_counter() - began
+@contextmanager
+def _checkout(folder: Path) -> Iterator[Path | None]:
+    """The commit before, in a work tree of its own; None, and why, where the clone is too shallow to have it."""
+    git = ["git", "-C", str(ROOT), "worktree"]
+    made = subprocess.run([*git, "add", "--detach", str(folder), BEFORE], capture_output=True, text=True, check=False)
+    if made.returncode:
+        print(f"without `before`: {made.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        subprocess.run([*git, "remove", "--force", str(folder)], check=True)
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--links", type=int, default=20_000, help="batches that were landed (20000)")
-    parser.add_argument("--every", type=int, default=2_000, help="batches between two compactions (2000)")
+    parser.add_argument("--batches", type=int, default=10, help="batches of 48,000 rows that are landed first (10)")
+    parser.add_argument("--commits", type=int, default=1000, help="commits of one row after them (1000)")
+    parser.add_argument("--bucket", help="address of a bucket to measure too, s3://…, with AWS_* variables")
 
 
 BENCHMARK = Benchmark(
     "lake",
-    "time to learn which files count after so many landed batches, with checkpoints and without",
+    "landing, commits and reading, beside the format of before and beside bare files",
     run,
     runs=1,
     add_arguments=_arguments,

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from features.jobs.job_plan import Stretch
 from features.schema.tables import SIGNAL_NAMES, TABLES
+from ingest.lake.landing import Positions, RangeRows
 from ingest.lake.tables import Lake
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import NODES, TIMESTAMP, USAGE, Table
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -80,8 +81,8 @@ def write_lake(folder: Path, size: Size, rng: np.random.Generator) -> Lake:
 
 
 def _land(lake: Lake, kind: Table, rows: pa.Table, start: int) -> None:
-    link = Link(kind.name, 0, start, start + rows.num_rows)
-    lake.commit(link, lake.append(kind.name, rows, link))
+    link = OffsetRange(kind.name, 0, start, start + rows.num_rows)
+    Positions(lake).land(kind.name, [RangeRows(link, rows)])
 
 
 def _nodes(size: Size) -> pa.Table:

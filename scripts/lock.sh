@@ -5,7 +5,7 @@ bin=$1
 compile=("$bin/uv" pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11)
 "${compile[@]}" requirements/build.in --output-file requirements/build.lock
 "${compile[@]}" pyproject.toml --all-extras --group dev --output-file requirements/all.lock
-"${compile[@]}" pyproject.toml --extra serve --output-file requirements/serve.lock
+"${compile[@]}" pyproject.toml --extra serve --extra read --output-file requirements/serve.lock
 "${compile[@]}" pyproject.toml --all-extras --constraints requirements/all.lock --output-file requirements/jobs.lock
 "${compile[@]}" requirements/airflow.in --output-file requirements/airflow.lock
 "${compile[@]}" requirements/docs.in --output-file requirements/docs.lock

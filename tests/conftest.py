@@ -18,6 +18,7 @@ from ingest.devkafka.broker import Broker, create_topics, running_broker
 from ingest.schema.topics import Topic
 from tests.advisor.postgres_server import NewDatabase, dropped, running_postgres
 from tests.advisor.stores import migrated_file
+from tests.s3_server import KEY_ID, S3Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,3 +124,15 @@ def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[st
 def _until_dropped(address: str) -> Iterator[str]:
     yield address
     dropped(address)
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """A small S3 server that clients find by the variables of AWS."""
+    with S3Server().running() as server:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        yield server

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 import msgspec
@@ -28,9 +29,11 @@ from features.schema.catalog import FEATURES, RAW_NAMES, RESOURCES, catalogue_ha
 from features.schema.tables import TABLES
 from features.training.diagnosis_rows import DIAGNOSIS
 from ingest.decode import contract as decode
-from ingest.lake.checkpoints import Checkpoint
-from ingest.lake.layout import Compaction, Horizon, Layout, LinkFacts, Part
-from ingest.schema.tables import Column
+from ingest.lake.data_files import STREAMS, Origin
+from ingest.lake.landing import Positions, RangeRows
+from ingest.lake.tables import EXPIRED, REWRITE, Lake
+from ingest.schema.provenance import OffsetRange
+from ingest.schema.tables import LAKE_OWN, Column
 from ingest.schema.topics import TOPICS
 from models.bundle.manifest import Manifest
 from models.drift.drift_status import DriftStatus
@@ -148,14 +151,37 @@ def components(*kinds: type) -> dict[str, object]:
 
 
 def lake() -> object:
-    """Where files of a lake lie, and what the small ones say."""
-    layout, usage, hour = Layout(Path()), TABLES["usage"], datetime(2026, 3, 1, 7, tzinfo=UTC)
-    folders = (layout.batch("usage", "job", 7), layout.ranges("usage"), layout.compactions("usage"))
-    places = (layout.link("usage", 0, 7), layout.hour(usage, hour), *folders, layout.horizons("usage"))
+    """How files of a lake are called, and what the log of a table says of them and of positions."""
+    origins = (STREAMS, Origin("features", 0, 3_600_000_000), Origin("follow", batch=7))
+    with TemporaryDirectory() as folder:
+        opened = Lake.open(folder, TABLES)
+        rows = pa.Table.from_pylist([NODE_ROW], schema=TABLES["nodes"].schema)
+        assert Positions(opened).land("nodes", [RangeRows(OffsetRange("nodes", 0, 0, 7), rows)]) == []
+        log = sorted(Path(folder, "nodes", "_delta_log").glob("*.json"))
+        said = [json.loads(line) for path in log for line in path.read_text().splitlines()]
+    [added] = [one["add"] for one in said if "add" in one]
+    [metadata] = [one["metaData"] for one in said if "metaData" in one]
     return {
-        "places": [str(path) for path in (*places, layout.checkpoints())],
-        **components(LinkFacts, Part, Compaction, Horizon, Checkpoint),
+        "folders": [one.folder for one in origins],
+        "partition": dict(sorted(added["partitionValues"].items())),
+        "stats": json.loads(added["stats"]),
+        "transactions": [{name: one["txn"][name] for name in ("appId", "version")} for one in said if "txn" in one],
+        "configuration": dict(sorted(metadata["configuration"].items())),
+        "partition_columns": metadata["partitionColumns"],
+        "other_transactions": [EXPIRED, REWRITE, "batch/<job>", "topics/<topic>"],
+        "own": {name: [str(field) for field in kind.schema] for name, kind in LAKE_OWN.items()},
     }
+
+
+NODE_ROW = {
+    "cluster": "c",
+    "node": "n",
+    "ts": datetime(2026, 3, 1, 7, 0, 0, 1500, tzinfo=UTC),
+    "topic": "nodes",
+    "partition": 0,
+    "offset": 6,
+    "arrived_at": datetime(2026, 3, 1, 7, 0, 1, tzinfo=UTC),
+}
 
 
 CONTRACTS: dict[str, Callable[[], object]] = {

@@ -13,15 +13,19 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from sqlalchemy import Engine
 
 from advisor.database.dump import dump, load, refuse_filled
+from cohabit.backup.bucket_copy import pull, push
 from cohabit.config.errors import CohabitError
 from features.schema.tables import TABLES
+from ingest.lake.bucket import Bucket
 from ingest.lake.tables import Lake
+from ingest.schema.tables import LAKE_OWN
 from models.registry.registry import LOCK
 
 FORMAT = 2
@@ -74,13 +78,15 @@ class Places:
 
     Args:
         cluster: whose they are.
-        folders: by name, in the order in which they are copied; `lake` is the last one.
+        folders: by name, in the order in which they are copied; `lake` is the last one, unless it is a bucket.
         store: tokens, audit, plans and bills.
+        bucket: where the lake is; None where it is one of the folders.
     """
 
     cluster: str
     folders: Mapping[str, Path]
     store: Engine
+    bucket: Bucket | None = None
 
 
 def back_up(places: Places, folder: Path, progress: Progress) -> Manifest:
@@ -103,6 +109,8 @@ def back_up(places: Places, folder: Path, progress: Progress) -> Manifest:
     files = {_below(path, folder): _kept(path) for path in _files(folder / STORE)}
     for name, source in places.folders.items():
         files |= {f"{name}/{path}": kept for path, kept in _copied(source, folder / name, name, progress).items()}
+    if places.bucket is not None:
+        files |= {f"lake/{path}": kept for path, kept in _pulled(places.bucket, folder / "lake", progress).items()}
     found = Manifest(FORMAT, made_at.strftime("%Y-%m-%dT%H:%M:%SZ"), places.cluster, version, files)
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(found, order="sorted"), indent=1))
     return found
@@ -167,6 +175,8 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
     targets = {name: target.resolve() for name, target in places.folders.items()}
     for target in targets.values():
         _refuse_filled(target)
+    if places.bucket is not None and places.bucket.is_there():
+        raise CohabitError(f"{places.bucket.uri} is not empty, and its objects would be overwritten: name an empty one")
     refuse_filled(places.store)
     temporary = {name: target.with_name(f".{target.name}.{uuid.uuid4().hex}") for name, target in targets.items()}
     try:
@@ -174,6 +184,8 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
             _copy_back(found, folder, name, copy, progress)
         for target in filter(Path.exists, targets.values()):
             target.rmdir()  # before anything is filled: a volume that is mounted just there cannot be replaced
+        if places.bucket is not None:
+            push(places.bucket, folder / "lake", partial(progress, "lake"))
         load(places.store, folder / STORE, found.store_version)
         for name, copy in temporary.items():
             copy.rename(targets[name])
@@ -206,16 +218,28 @@ def _copied(source: Path, target: Path, name: str, progress: Progress) -> dict[s
         if found is not None and not (name == "lake" and _lacking(target)):
             return found
         shutil.rmtree(target, ignore_errors=True)
-    raise CohabitError(
-        f"files of the lake {source} were deleted during each of {TRIES} attempts to copy it: back up while `cohabit "
-        "lake compact` is not running"
-    )
+    raise _deleted_meanwhile(str(source))
+
+
+def _pulled(bucket: Bucket, target: Path, progress: Progress) -> dict[str, Kept]:
+    """What was copied of a bucket; again from the start where upkeep took objects of the lake away meanwhile."""
+    for _ in range(TRIES):
+        target.mkdir(parents=True, exist_ok=True)
+        try:
+            pull(bucket, target, partial(progress, "lake"))
+        except FileNotFoundError:
+            pass
+        else:
+            if not _lacking(target):
+                return {_below(path, target): _kept(path) for path in _files(target)}
+        shutil.rmtree(target)
+    raise _deleted_meanwhile(bucket.uri)
 
 
 def _lacking(root: Path) -> bool:
     """Whether a lake says that a file counts which is not there."""
     lake = Lake.open(root, TABLES)
-    return any(not Path(path).is_file() for table in TABLES for path in lake.files(table))
+    return any(not Path(path).is_file() for table in (*TABLES, *LAKE_OWN) for path in lake.files(table))
 
 
 def _copy(source: Path, target: Path, name: str, progress: Progress) -> dict[str, Kept]:
@@ -311,6 +335,13 @@ def _below(path: Path, folder: Path) -> str:
 def _refuse_filled(folder: Path) -> None:
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise CohabitError(f"{folder} is not empty, and its files would be overwritten: name an empty or new folder")
+
+
+def _deleted_meanwhile(lake: str) -> CohabitError:
+    return CohabitError(
+        f"files of the lake {lake} were deleted during each of {TRIES} attempts to copy it: back up while `cohabit "
+        "lake compact` is not running"
+    )
 
 
 def _no_backup(folder: Path, reason: str) -> CohabitError:

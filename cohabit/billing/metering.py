@@ -38,7 +38,7 @@ def hours_to_meter(lake: Lake, start: datetime | None, end: datetime | None, now
     """
     spans = [span for table in ("usage", "samples") if (span := lake.span(table))]
     if not spans and (start is None or end is None):
-        raise CohabitError(f"the lake {lake.root} has no usage: run `cohabit ingest` first, or name another lake")
+        raise CohabitError(f"the lake {lake.uri} has no usage: run `cohabit ingest` first, or name another lake")
     metered_us = max((part.end_us for part in lake.range_parts("pool_hours")), default=None)  # written last of a day
     first_us = _hour_us("--from", start)
     if first_us is None:

@@ -24,7 +24,7 @@ class NothingServed(CohabitError):
 class NothingMeasured(CohabitError):
     """The lake has no labels at all."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: str) -> None:
         super().__init__(
             f"the lake {root} has no labels: run `cohabit ingest` and `cohabit features`, or name another lake; where "
             "both ran, no container has an app on a described node: check tables `placements` and `nodes`"

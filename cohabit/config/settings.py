@@ -78,7 +78,9 @@ class KafkaSettings(Branch):
     session_timeout_ms: int = Field(default=45_000, ge=500, le=1_800_000)
     """Kafka session.timeout.ms of a consumer; brokers allow at most 1,800,000 ms."""
     max_wait_ms: int = Field(default=1000, ge=10, le=20_000)
-    """Maximum wait of records in `cohabit ingest` before a commit, in ms; longer makes fewer, larger files."""
+    """Maximum wait of a fetch of `cohabit ingest` at the broker for more records, in ms."""
+    commit_every_s: float = Field(default=10.0, ge=0, le=600)
+    """Time between commits of `cohabit ingest` to the lake, in seconds; longer makes fewer, larger files."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     """Port of the Prometheus metrics of `cohabit ingest` and `cohabit watch`; disabled if unset."""
     metrics_host: str = "127.0.0.1"
@@ -357,7 +359,7 @@ class Settings(Branch):
     cluster: str = "default"
     """Name of the cluster; rows of other clusters in the lake are skipped."""
     lake: Annotated[str, BeforeValidator(_named)] = "cohabit-data/lake"
-    """Folder of ingested metrics and derived tables."""
+    """Lake of ingested metrics and derived tables: a folder, or a bucket (s3://, gs://, az://)."""
     registry: Named = Path("cohabit-data/registry")
     """Folder of model bundles; database and saved plans lie next to it unless set."""
     snapshots: Named = Path("cohabit-data/snapshots")
@@ -393,7 +395,7 @@ class Settings(Branch):
             "BILLING__LEDGER_DIR": self.billing.ledger_dir,
         }
         for name, folder in folders.items():
-            if not str(folder).startswith(("/", "file:///")):
+            if not str(folder).startswith("/") and "://" not in str(folder):
                 yield f"{folder} is relative to the working directory: set COHABIT_{name} to an absolute path"
 
 

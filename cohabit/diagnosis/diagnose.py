@@ -47,7 +47,7 @@ def newest_window(lake: Lake) -> datetime:
         if ends.num_rows:
             newest: datetime = pc.max(ends["window_end"]).as_py()
             return newest
-    raise NothingMeasured(lake.root)
+    raise NothingMeasured(lake.uri)
 
 
 def stale(lake: Lake, until: datetime) -> str:
@@ -91,12 +91,12 @@ def diagnosed(lake: Lake, at: datetime) -> list[Diagnosis]:
     late = (max(EPOCH, until - LOOKED * WINDOW), end) if until > EPOCH + USUAL else (EPOCH, EPOCH)
     if not lake.read("labels", *late, columns=["window_end"]).num_rows:
         raise CohabitError(
-            f"the lake {lake.root} has no labels of the 25 minutes before {until:%Y-%m-%dT%H:%M} UTC: the newest "
+            f"the lake {lake.uri} has no labels of the 25 minutes before {until:%Y-%m-%dT%H:%M} UTC: the newest "
             f"window ends at {newest_window(lake):%Y-%m-%dT%H:%M}; run `cohabit features`, or name another time"
         )
     if not lake.count("node_state", *late):
         raise CohabitError(
-            f"the lake {lake.root} has labels of the 25 minutes before {until:%Y-%m-%dT%H:%M} UTC, but no rows of "
+            f"the lake {lake.uri} has labels of the 25 minutes before {until:%Y-%m-%dT%H:%M} UTC, but no rows of "
             "node_state, so victims are unknown: run `cohabit features`, or name another time"
         )
     while past > LEAST and lake.count("node_state", until - past, end) > MAX_SCANNED:

@@ -12,7 +12,9 @@ from kafka.errors import KafkaError
 from cohabit.doctor.finding import Finding, ok, problem, warning
 from ingest.kafka_io.connection import Brokers
 from ingest.kafka_io.topic_admin import OpenTransaction, TopicAdmin
+from ingest.lake.landing import Positions
 from ingest.lake.tables import Lake
+from ingest.lake.topic_ids import TopicIds
 from ingest.schema.topics import TOPICS
 
 YOUNG_S = 10
@@ -53,7 +55,7 @@ def examine(what: Ingested) -> Iterator[Finding]:
 def _topic(
     what: Ingested, admin: TopicAdmin, topic: str, found: str | None, places: Sequence[TopicPartition]
 ) -> Finding:
-    subject, recorded = f"topic {topic}", what.lake.topic_ids.recorded(topic)
+    subject, recorded = f"topic {topic}", TopicIds(what.lake).recorded(topic)
     if not places:
         said = "it does not exist"
         return ok(subject, said) if topic in TOPICS else warning(subject, f"{said}: create it, or correct --topic")
@@ -100,4 +102,4 @@ def _open(
 
 
 def _position(lake: Lake, place: TopicPartition) -> int:
-    return lake.position(lake.topic_ids.origin(place.topic), place.partition) or 0
+    return Positions(lake).position(TopicIds(lake).origin(place.topic), place.partition) or 0

@@ -16,7 +16,8 @@ from cohabit.terminal.locations import registry_of
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import read_mapping
 from ingest.kafka_io.connection import context_of
-from ingest.lake.layout import local_folder
+from ingest.lake.folder import Folder
+from ingest.lake.stores import store_of
 from ingest.schema.errors import IngestError
 from models.bundle.signing import signer_of
 from models.errors import ModelsError
@@ -31,10 +32,7 @@ def findings(own: Settings) -> Iterator[Finding]:
         yield ok("COHABIT_ENVIRONMENT", "production; no unsafe default is left")
     else:
         yield warning("COHABIT_ENVIRONMENT", "development: set it to production where others depend on this")
-    try:
-        yield _folder("COHABIT_LAKE", local_folder(own.lake))
-    except IngestError as error:
-        yield problem("COHABIT_LAKE", str(error))
+    yield _lake(own.lake)
     folders = {"REGISTRY": own.registry, "SNAPSHOTS": own.snapshots, "BILLING__LEDGER_DIR": own.billing.ledger_dir}
     for name, folder in folders.items():
         yield _folder(f"COHABIT_{name}", folder)
@@ -54,6 +52,18 @@ def _folder(name: str, folder: Path) -> Finding:
     if not os.access(there, os.W_OK | os.X_OK):
         return problem(name, f"{there} cannot be written by this user: change its owner, or name another")
     return ok(name, f"{folder}" if there == folder else f"{folder}, made when needed")
+
+
+def _lake(uri: str) -> Finding:
+    """A folder is not made; in a bucket one object is, and is deleted again."""
+    try:
+        store = store_of(uri)
+        if isinstance(store, Folder):
+            return _folder("COHABIT_LAKE", store.root)
+        store.probe()
+    except IngestError as error:
+        return problem("COHABIT_LAKE", str(error))
+    return ok("COHABIT_LAKE", f"{uri}; of two writers of one object exactly one succeeds")
 
 
 def _store(own: Settings) -> Finding:

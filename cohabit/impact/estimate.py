@@ -173,7 +173,7 @@ def labels_since(lake: Lake, since_us: int) -> pa.Table:
     labels = lake.read("labels", datetime.fromtimestamp(since_us / 1e6, UTC), columns=list(COLUMNS))
     if not labels.num_rows:
         raise CohabitError(
-            f"the lake {lake.root} has no labels since the first decision: run `cohabit ingest` and `cohabit "
+            f"the lake {lake.uri} has no labels since the first decision: run `cohabit ingest` and `cohabit "
             "features`, or name another lake"
         )
     keys = {name: pc.binary_join_element_wise(labels["cluster"], labels[name], SEP) for name in ("node", "container")}

@@ -107,7 +107,14 @@ def land_from_kafka(job: Job, number: int, stop: Event, on_landed: "OnLanded") -
             hear.append(open_things.enter_context(closing(DeadLetterTopic(job.consumer.bootstrap, metrics))))
         lake = Lake.open(job.lake, TABLES)
         return ingest_kafka(
-            job.consumer, lake, until=job.until, stop=stop, metrics=metrics, formats=formats, on_landed=_all(hear)
+            job.consumer,
+            lake,
+            until=job.until,
+            stop=stop,
+            metrics=metrics,
+            formats=formats,
+            on_landed=_all(hear),
+            commit_every_s=job.settings.kafka.commit_every_s,
         )
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from cohabit.reference.markdown import NONE, as_text, code, page, table
 from features.schema.tables import DERIVED, TABLES
-from ingest.schema.tables import DEAD_LETTERS, LANDED, Column, Table
+from ingest.schema.tables import DEAD_LETTERS, LAKE_OWN, LANDED, Column, Table
 from ingest.schema.topics import TOPICS, Topic
 
 ABOUT = (
@@ -23,8 +23,8 @@ def tables_page() -> str:
     topics = "## Topics\n\n" + table(
         ("topic", "key of its messages", "partitions", "kept"), [_topic(one) for one in TOPICS.values()]
     )
-    names = [*LANDED, DEAD_LETTERS.name, *DERIVED]
-    return page("Tables and topics", ABOUT, [topics, *(_section(TABLES[name]) for name in names)])
+    tables = [*(TABLES[name] for name in (*LANDED, DEAD_LETTERS.name, *DERIVED)), *LAKE_OWN.values()]
+    return page("Tables and topics", ABOUT, [topics, *map(_section, tables)])
 
 
 def _topic(one: Topic) -> tuple[str, ...]:
@@ -34,8 +34,9 @@ def _topic(one: Topic) -> tuple[str, ...]:
 
 def _section(of: Table) -> str:
     kind = "from topics" if of.name in LANDED else "from what could not be landed"
-    kind = "computed" if of.name in DERIVED else kind
-    head = f"Version {of.version}, {kind}. Key: {', '.join(code(name) for name in of.key)}; time: {code(of.time)}."
+    kind = "computed" if of.name in DERIVED else "kept of ingestion" if of.name in LAKE_OWN else kind
+    time = f"; time: {code(of.time)}" if of.time else ""
+    head = f"{of.meaning} Version {of.version}, {kind}. Key: {', '.join(code(name) for name in of.key)}{time}."
     rows = [_column(column) for column in of.columns]
     columns = table(("column", "type", "unit", "range", "null", "meaning"), rows)
     return f"## {of.name}\n\n{head}\n\n{columns}"

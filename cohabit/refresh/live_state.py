@@ -1,6 +1,6 @@
 """Live state: the sink that keeps the last minutes of a cluster in memory, for the refresher. An edge."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -22,7 +22,7 @@ from features.contention.usage_rates import rates
 from features.training.online_features import live_view, state_by
 from ingest.lake.topic_ids import topic_recreated
 from ingest.pipeline.transform import Landing
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import LANDED, LIVE_STATE, TIMESTAMP, WHOLE_NODE
 
 KEEP_US = STALE_US + LATENESS_US + 2 * WINDOW_US
@@ -88,10 +88,19 @@ class LiveState:
         if (held := self._topic_ids.setdefault(topic, found)) != found:
             raise topic_recreated(topic, held, found, "cohabit refresh")
 
+    every_s = 0.0
+    """What is live does not wait for company."""
+
+    def write_all(self, landings: Sequence[Landing]) -> Sequence[OffsetRange]:
+        """Take up batches; no other process can."""
+        for landing in landings:
+            self.write(landing)
+        return ()
+
     def write(self, landing: Landing) -> None:
-        """Take up a batch."""
+        """Take up a batch; of a gap only its end."""
         with self._lock:
-            self._ends[landing.link.topic, landing.link.partition] = landing.link.end
+            self._ends[landing.range.topic, landing.range.partition] = landing.range.end
             latest = pa.scalar(self.now_us() + AHEAD_US, TIMESTAMP)
             dated = landing.rows.filter(pc.less_equal(landing.rows["arrived_at"], latest))
             rows = dated.filter(pc.equal(dated["cluster"], self.cluster))
@@ -104,11 +113,6 @@ class LiveState:
             heard = rows["heard_at" if landing.table == LIVE_STATE.name else "arrived_at"]
             newest = pc.max(heard.cast(pa.int64())).as_py()
             self.as_of_us = max(self.as_of_us, newest or 0)
-
-    def write_gap(self, link: Link) -> None:
-        """Go on behind a lost stretch."""
-        with self._lock:
-            self._ends[link.topic, link.partition] = link.end
 
     def heard(self) -> dict[str, pa.Table]:
         """What was heard last, see last_heard, by kind; as of the last snapshot."""

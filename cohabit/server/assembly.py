@@ -5,7 +5,6 @@ What tries steps again reads the lake; it is loaded with the first approval, and
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from threading import Lock
 
 from sqlalchemy import Engine
@@ -66,8 +65,10 @@ def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) ->
 
 
 def is_there(lake: str) -> bool:
-    """Whether a lake is a folder of this machine."""
-    return bool(lake) and Path(lake.removeprefix("file://")).is_dir()
+    """Whether a lake was ever made at an address."""
+    from ingest.lake.stores import is_there as made
+
+    return bool(lake) and made(lake)
 
 
 def tried_in(settings: Settings, desk: Desk) -> Stale:

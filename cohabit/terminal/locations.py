@@ -10,6 +10,7 @@ from cohabit.config.settings import Settings
 from cohabit.terminal.console import console
 from features.schema.tables import TABLES
 from ingest.kafka_io.stream_files import topics_in
+from ingest.lake.stores import is_there, store_of
 from ingest.lake.tables import Lake
 from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
 from models.bundle.signing import signer_of, trust_of
@@ -31,9 +32,21 @@ def existing_lake(settings: Settings, lake: str | None) -> Lake:
         NoLake: it is not.
     """
     named = lake if lake is not None else settings.lake
-    if not Path(named.removeprefix("file://")).is_dir() or not named:
+    if not named or not is_there(named):
         raise NoLake(named)
     return open_lake(settings, named)
+
+
+def readable_lake(settings: Settings, lake: str | None) -> Lake:
+    """As existing_lake, for who may only read: nothing is written to find out whether commits are safe there.
+
+    Raises:
+        NoLake: it is not there.
+    """
+    named = lake if lake is not None else settings.lake
+    if not named or not is_there(named):
+        raise NoLake(named)
+    return Lake(store_of(named), TABLES)
 
 
 def stream_in(folder: Path, topics: tuple[str, ...] = TOPICS) -> Path:

@@ -11,6 +11,7 @@ from cohabit.config.errors import CohabitError
 from cohabit.training.train_model import DEFAULT_EFFORT, Birth, fingerprint, train_bundle
 from cohabit.training.training_rows import OnSpark, diagnosis_of_sample, sample_of
 from ingest.lake.tables import Lake
+from ingest.schema.errors import IngestError
 from models.bundle.bundle import Bundle, read_bundle
 from models.bundle.leakage_guard import DIAGNOSIS
 from models.bundle.manifest import Manifest
@@ -50,7 +51,7 @@ def retrain(lake: Lake, bundle: Bundle, folder: Path, spark: OnSpark | None = No
     how = manifest.provenance
     if how is None:
         raise _not_reproducible(bundle.directory, "its manifest has no provenance")
-    most = sys.maxsize if how.sampled is None else how.sampled.max_rows
+    most, lake = sys.maxsize if how.sampled is None else how.sampled.max_rows, _as_then(lake, bundle, how.versions)
     sample = sample_of(lake, most, spark, manifest.training_window[1])
     if fingerprint(sample.rows) != manifest.data_fingerprint:
         raise _not_reproducible(
@@ -63,6 +64,25 @@ def retrain(lake: Lake, bundle: Bundle, folder: Path, spark: OnSpark | None = No
     shelf, birth = Registry(folder), Birth(AGAIN, promoted=False)
     train_bundle(sample.rows, shelf, manifest.created_at, {}, effort, diagnosis=measured, draw=sample.draw, birth=birth)
     return Retrained(sample.rows.num_rows, _compared(manifest, read_bundle(folder / AGAIN).manifest))
+
+
+def _as_then(lake: Lake, bundle: Bundle, versions: Mapping[str, int]) -> Lake:
+    """The lake with the versions of tables that a bundle was trained on; as it is now where it names none.
+
+    Raises:
+        CohabitError: some of it is gone.
+    """
+    then, gone = lake.at(versions), []
+    for table, version in versions.items():
+        try:
+            missing, files = then.missing(table) if version >= 0 else (0, 0)
+        except IngestError as error:
+            gone.append(str(error))
+        else:
+            gone += [f"{missing} of {files} files of version {version} of table {table} were deleted"] * bool(missing)
+    if gone:
+        raise _not_reproducible(bundle.directory, "; ".join(gone))
+    return then
 
 
 def _compared(manifest: Manifest, again: Manifest) -> dict[str, bool]:

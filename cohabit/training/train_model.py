@@ -1,7 +1,7 @@
 """Train and evaluate: training rows in the lake to a bundle of two models in the registry, and to a report."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
@@ -68,14 +68,25 @@ class Birth:
         name: of it; empty for one by the time.
         promoted: whether it becomes current.
         sign: signs its manifest; None leaves it unsigned.
+        versions: of the lake's tables that it was trained on.
     """
 
     name: str = ""
     promoted: bool = True
     sign: Callable[[bytes], bytes] | None = None
+    versions: Mapping[str, int] = field(default_factory=dict)
 
 
 BORN = Birth()
+
+READ = ("training", "contention", "node_state")
+"""Tables that models are trained on."""
+
+
+def as_now(lake: Lake) -> tuple[Lake, dict[str, int]]:
+    """A lake in which the tables that models are trained on change no more, and their versions."""
+    versions = {table: lake.version(table) for table in READ}
+    return lake.at(versions), versions
 
 
 def training_table(lake: Lake, end: datetime = FOREVER) -> pa.Table:
@@ -159,7 +170,7 @@ def train_bundle(
     entries[PLACEMENT] = entries[PLACEMENT].model_copy(update={"margins": own})
     files = {file: content for name, model in models.items() for file, content in files_of(name, model).items()}
     name = birth.name or name_at(now)
-    provenance = provenance_of(table, effort, draw)
+    provenance = provenance_of(table, effort, draw).model_copy(update={"versions": dict(birth.versions)})
     manifest = _manifest(table, entries, now, metrics).model_copy(update={"provenance": provenance})
     reference = reference_of(rows).model_dump_json().encode()
     files |= {CARD: model_card(manifest).encode(), REFERENCE: reference}

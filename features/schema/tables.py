@@ -66,6 +66,7 @@ NODE_STATE = Table(
         ),
         *(_float(f"peak_{name}", "share of the node", f"largest sample of own use of {name}") for name in NAMES),
     ),
+    "Each container's minute, and how much its neighbours used of the node.",
 )
 
 CONTENTION = Table(
@@ -94,6 +95,7 @@ CONTENTION = Table(
         *COMPOSITIONS,
         _float("load_of_peak", "ratio", "own load over the app's largest known before the window; null without load"),
     ),
+    "Features of each container's five minutes: what it and its neighbours press on.",
 )
 
 ANTAGONISTS = Table(
@@ -115,6 +117,7 @@ ANTAGONISTS = Table(
         _float("correlation", "", "of the signal with that use, minute by minute; a hint, not a proof"),
         Column("minutes", pa.int64(), "minutes", "in which both were measured", required=True),
     ),
+    "Neighbours that most probably slow a container down, by half hour.",
 )
 
 LABELS = Table(
@@ -142,6 +145,7 @@ LABELS = Table(
         _float("weight", "samples", "samples behind the label"),
         *(_float(name, "share of the node", "mean pressure in the window") for name in PRESSURES),
     ),
+    "Observed slowdown of each container's five minutes, or why there is none.",
 )
 
 PROFILES = Table(
@@ -169,6 +173,7 @@ PROFILES = Table(
         ),
         Column("kind", pa.string(), "", "kind of the labels behind the sensitivities, see `labels`; null: none yet"),
     ),
+    "What is known of an app on a platform: demand, sensitivity, its own normal.",
 )
 
 TRAINING = Table(
@@ -200,6 +205,7 @@ TRAINING = Table(
         ),
         *(_float(expected_name(n), "slowdown - 1", f"{n} of an app that never ran") for n in TOGETHER),
     ),
+    "Rows to train on: features as known before the placement, with the label.",
 )
 
 HOUR = _time("hour", "start of the hour")
@@ -245,6 +251,7 @@ METERED = Table(
             "gap_minutes", pa.int64(), "minutes", "in which it was there and neither is known", 0, 60, required=True
         ),
     ),
+    "Resources that containers had and used, by hour.",
 )
 """What a container reserved and used in an hour: three sums that every rule of billing is linear in."""
 
@@ -267,6 +274,7 @@ POOL_HOURS = Table(
             "by resource; what is not known is left out",
         ),
     ),
+    "Capacity and use of pools of nodes, by hour.",
 )
 """What there was of each pool in an hour, and what it cost."""
 
@@ -297,6 +305,7 @@ IDLE = Table(
             required=True,
         ),
     ),
+    "Capacity that was not used, by cause and hour.",
 )
 """Capacity that is idle for a cause that the cluster shows; any other free capacity is headroom."""
 
@@ -314,6 +323,7 @@ BILLS = Table(
         Column("cost_micros", pa.int64(), "10^-6 of the currency", "of this hour; negative is a credit", required=True),
         Column("currency", pa.string(), "ISO 4217", "of the cost", required=True),
     ),
+    "What a provider's bill says that pools cost.",
 )
 """Costs that were billed from outside, by the hour; of an hour and pool that has some, they are its cost."""
 
@@ -353,6 +363,7 @@ SLOWED = Table(
         ),
         Column("method", pa.string(), "", "rules by which that was diagnosed", required=True),
     ),
+    "Hours in which a container was slowed down, and by whom.",
 )
 """Who was slowed down in an hour, surely by how much, and what of it was whose doing. It knows no prices."""
 
@@ -370,6 +381,7 @@ SCARCITY = Table(
         Column("mean_ppm", pa.int64(), "10^-6", "mean over the hours of its day", 0, 1_000_000, required=True),
         _time("published_at", "when that was said"),
     ),
+    "Forecast of how scarce resources of a pool are.",
 )
 """How scarce hours will be, said before their month begins, and billed as said; rows are never changed."""
 

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 from ingest.schema.batch import MessageBatch, message_batch
 from ingest.schema.errors import IngestError
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 
 SUFFIX = ".log"
 STAMPS = (b"CreateTime", b"LogAppendTime")
@@ -114,9 +114,9 @@ class TopicReader:
             left -= len(line)
         if not messages:
             return None
-        link = Link(self.topic, 0, start, self.line)
+        range_ = OffsetRange(self.topic, 0, start, self.line)
         times, values = [m.arrived_ms for m in messages], [m.value for m in messages]
-        return message_batch(link, list(range(start, self.line)), times, values)
+        return message_batch(range_, list(range(start, self.line)), times, values)
 
     def unfinished(self) -> bool:
         """Whether the file goes on after the last whole line."""

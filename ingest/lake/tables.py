@@ -1,184 +1,170 @@
-"""The lake: tables as parquet files, and which of those files count.
+"""The lake: Delta tables below one address, and which of their rows count.
 
-A file counts when a link, a finished batch or a range manifest names it; any other file is an orphan of a writer that
-died, and is never read. Compaction puts one file in the place of many; a horizon says which rows have expired.
-`ingest.lake.layout` says where everything lies.
+Streams land by `ingest.lake.landing`; jobs append numbered batches, or put rows in the place of a range of time. Rows
+expire before a moment that the table's log keeps; foreign readers see them until their files are rewritten.
 """
 
-import uuid
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal
 
-import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.lake import manifests as journal
 from ingest.lake.arrow_dataset import ds
-from ingest.lake.checkpoints import is_newest
-from ingest.lake.commit_log import Chains
-from ingest.lake.commits import Ends
-from ingest.lake.layout import (
-    BatchRun,
+from ingest.lake.data_files import (
+    STREAMS,
     DataFile,
-    Horizon,
-    Layout,
-    LinkFacts,
-    Part,
-    batch_files,
-    finished_batches,
-    local_folder,
-    parse_range,
-    unsupported_lake,
+    Origin,
+    by_hour,
+    described,
+    new_path,
+    origin_of,
+    precedence,
+    write,
 )
-from ingest.lake.log_replay import History
-from ingest.lake.row_filter import (
-    EPOCH,
-    FOREVER,
-    between,
-    condition,
-    each_key_once,
-    microseconds,
-    needed_schema,
-    within,
-)
-from ingest.lake.topic_ids import TopicIds
-from ingest.schema.atomic_file import create_exclusively
+from ingest.lake.fence import Fence, Taken
+from ingest.lake.folder import Folder
+from ingest.lake.row_filter import EPOCH, FOREVER, condition, each_key_once, microseconds, needed_schema, within
+from ingest.lake.store import Store, unsupported_lake
+from ingest.lake.stores import store_of
 from ingest.schema.errors import DamagedLake, IngestError
-from ingest.schema.provenance import BatchId, Link, checked_name
-from ingest.schema.tables import TIMESTAMP, Table
+from ingest.schema.provenance import BatchId, checked_name
+from ingest.schema.tables import LAKE_OWN, Table
+from ingest.schema.unknown_fields import bounded_counts
 
 PIECE_ROWS = 20_000
 GENTLY = {"batch_size": PIECE_ROWS, "batch_readahead": 2, "fragment_readahead": 1, "use_threads": False}
 """How pieces are scanned: nothing much beyond the one at hand is in memory."""
+TRIES = 50
+"""Of committing what others may commit before."""
+EXPIRED = "expired"
+"""Application whose transaction is the moment before which rows have expired, microseconds since 1970."""
+REWRITE = "rewrite"
+"""Application of all that removes files: two such commits never both succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of time [start_us, end_us) of which a job put all rows into a table, microseconds since 1970."""
+
+    job: str
+    start_us: int
+    end_us: int
 
 
 @dataclass
 class Lake:
-    """Tables under one root folder. Open with `Lake.open`."""
+    """Tables below one address. Open with `Lake.open`.
 
-    root: Path
+    Args:
+        store: where they lie.
+        tables: those that may lie there, by name.
+    """
+
+    store: Store
     tables: Mapping[str, Table]
-    _history: History | None = field(default=None, repr=False)
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Where things lie."""
-        return Layout(self.root)
-
-    @cached_property
-    def ends(self) -> Ends:
-        """How far each partition was landed."""
-        return Ends(self.layout)
-
-    @cached_property
-    def topic_ids(self) -> TopicIds:
-        """Which topic of each name is ingested."""
-        return TopicIds(self.layout)
-
-    @property
-    def chains(self) -> Chains:
-        """Which stretches of which partitions were landed."""
-        return self.history().chains
-
-    def history(self) -> History:
-        """What all links and manifests say; begun anew where there is a newer checkpoint, so that it never grows."""
-        if self._history is None or not is_newest(self.layout, self._history.found):
-            self._history = History.begun(self.layout)
-        return self._history
+    _fences: dict[str, Fence] = field(default_factory=dict, repr=False)
+    _older: dict[str, bool] = field(default_factory=dict, repr=False)
+    _small: dict[str, tuple[int, pa.Table]] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def open(uri: str | Path, tables: Mapping[str, Table]) -> "Lake":
         """Open or create a lake.
 
         Args:
-            uri: a folder, or file:///folder.
+            uri: a folder, file:///folder, or a bucket: s3://, gs://, az://.
             tables: the tables that may lie in it, by name.
 
         Raises:
-            IngestError: the file system has no atomic create-if-absent.
+            IngestError: two writers could both make the same commit there, or it cannot be written to.
         """
-        lake = Lake(local_folder(str(uri)), tables)
-        lake._refuse_unless_exclusive(str(uri))
-        return lake
+        store = store_of(str(uri))
+        if isinstance(store, Folder) and (store.root / "links").is_dir():
+            raise unsupported_lake(store.uri, "an earlier version wrote it, in a format of its own")
+        store.probe()
+        return Lake(store, tables)
 
-    def append(self, table: str, batch: pa.Table, origin: Link | BatchId) -> tuple[DataFile, ...]:
-        """Write a batch. Rows of a Link count once `commit` names their files; a BatchId counts at once, and once only.
+    @property
+    def uri(self) -> str:
+        """Its address."""
+        return self.store.uri
+
+    @property
+    def root(self) -> Path:
+        """Its folder.
+
+        Raises:
+            IngestError: it lies in a bucket.
+        """
+        if "://" in self.uri:
+            raise IngestError(f"lake {self.uri} lies in a bucket, and this needs a folder")
+        return Path(self.uri)
+
+    def table(self, name: str) -> Table:
+        """The table's facts."""
+        if name in self.tables:
+            return self.tables[name]
+        if name in LAKE_OWN:
+            return LAKE_OWN[name]
+        raise IngestError(f"no table {name!r}; tables are {', '.join(sorted(self.tables))}")
+
+    def fence(self, table: str) -> Fence:
+        """What commits to a table, looked at anew."""
+        found = self._held(table)
+        found.refresh()
+        return found
+
+    def _held(self, table: str) -> Fence:
+        """What commits to a table, as it was last looked at."""
+        return self._fences.setdefault(table, Fence(self.store, self.table(table)))
+
+    def version(self, table: str) -> int:
+        """Of a table, as engines that read Delta Lake count; -1 where there is none."""
+        return self.fence(table).version
+
+    def at(self, versions: Mapping[str, int]) -> "Lake":
+        """The same lake, to read only, with tables as they were; those that are not named, or had no version, as now.
+
+        Raises:
+            IngestError: while reading: a version is gone.
+        """
+        pinned = {n: Fence(self.store, self.table(n), version) for n, version in versions.items() if version >= 0}
+        return Lake(self.store, self.tables, pinned)
+
+    def missing(self, table: str) -> tuple[int, int]:
+        """How many files of a table are gone, of how many that its version names."""
+        files, there = self.fence(table).files(), self.store.sizes(table)
+        return sum(file.path not in there for file in files), len(files)
+
+    def append(self, table: str, batch: pa.Table, origin: BatchId) -> bool:
+        """Write a numbered batch of a job, once only.
 
         Args:
             table: name of the table.
             batch: rows in the table's schema.
-            origin: where the rows come from.
+            origin: the job and its number; numbers of a job rise.
 
         Returns:
-            The files written; empty for a batch without rows or one already written.
+            Whether this call wrote it; False where it was there.
         """
-        rows = batch.select(self.table(table).schema.names).cast(self.table(table).schema)
-        if isinstance(origin, BatchId):
-            return self._append_batch(table, rows, origin)
-        stem = f"{origin.topic}-{origin.partition}-{origin.start:020d}-{uuid.uuid4().hex}"
-        return tuple(self._write_hours(table, rows, stem))
+        kind = self.table(table)
+        rows = batch.select(kind.schema.names).cast(kind.schema)
+        files = self.files_of(table, rows, Origin(origin.job, batch=origin.batch)) if rows.num_rows else []
+        return self._append(table, files, origin)
 
-    def commit(
-        self,
-        link: Link,
-        files: Sequence[DataFile],
-        *,
-        kind: Literal["batch", "gap"] = "batch",
-        unknown_fields: Mapping[str, int] | None = None,
-    ) -> None:
-        """Make a landed stretch count: exactly one writer wins each start.
-
-        Raises:
-            LinkTaken: another writer landed this start; the files stay orphans.
-            IngestError: the chain does not end at this start.
-        """
-        self.ends.commit(link, files, kind=kind, unknown_fields=unknown_fields or {})
-
-    def position(self, topic: str, partition: int) -> int | None:
-        """Where the chain of a partition ends, hence the next offset to read; None when nothing was landed."""
-        return self.ends.end(topic, partition)
-
-    def chain(self, topic: str, partition: int) -> Iterator[tuple[Link, LinkFacts]]:
-        """Every link of a partition in order."""
-        return self.chains.links(topic, partition)
-
-    def partitions(self) -> list[tuple[str, int]]:
-        """Every (topic, partition) that has a chain."""
-        return self.chains.partitions()
-
-    def landed_rows(self, table: str) -> int:
-        """Rows of a table that were landed, duplicates included."""
-        return sum(file.rows for file in self.counting(table))
-
-    def span(self, table: str) -> tuple[int, int] | None:
-        """The first and the last time of a table's landed rows, microseconds since 1970; None where there are none."""
-        files, horizon_us = self.counting(table), self.horizon_us(table)
-        if not files:
-            return None
-        return max(min(f.start_us for f in files), horizon_us), max(f.end_us for f in files)
-
-    def unknown_fields(self) -> Counter[str]:
-        """How often each field outside the catalogue was seen in all that was landed."""
-        return self.chains.unknown_fields()
-
-    def batch_path(self, table: str, job: str, batch_id: int) -> Path:
-        """Folder a streaming batch writes parquet into; it counts once it holds `_SUCCESS`, as Spark leaves it."""
-        return self.layout.batch(self.table(table).name, job, batch_id)
-
-    def batch_rows(self, table: str, job: str, batch_id: int) -> int:
-        """Rows of a finished streaming batch."""
-        return sum(pq.read_metadata(path).num_rows for path in batch_files(self.batch_path(table, job, batch_id)))
-
-    def stage(self, table: str, job: str) -> Path:
-        """A new folder that a job writes parquet files into, to hand to `replace`; they do not count before."""
-        return self.layout.staged(self.table(table).name, job)
+    def append_staged(self, table: str, folder: Path, origin: BatchId) -> int:
+        """Write a numbered batch from a folder of `stage`, once only; how many rows that added."""
+        last = self.fence(table).at(f"batch/{origin.job}")
+        if last is not None and last >= origin.batch:
+            shutil.rmtree(folder.parent, ignore_errors=True)
+            return 0
+        files = self._adopted(table, folder, Origin(origin.job, batch=origin.batch))
+        return sum(file.rows for file in files) if self._append(table, files, origin) else 0
 
     def replace(self, table: str, start: datetime, end: datetime, job: str, batch: pa.Table | Path) -> int:
         """Put `batch` in the place of all rows of `job` whose time lies in [start, end); all at once.
@@ -196,7 +182,7 @@ class Lake:
         Raises:
             IngestError: the batch holds rows outside [start, end).
         """
-        kind = self.table(table)
+        kind, range_ = self.table(table), Origin(job, microseconds(start), microseconds(end))
         own = batch if isinstance(batch, Path) else batch.select(kind.schema.names).cast(kind.schema)
         rows = ds.dataset(own, schema=kind.schema)
         count, inside = rows.count_rows(), rows.count_rows(filter=within(kind.time, start, end))
@@ -204,10 +190,56 @@ class Lake:
             raise IngestError(
                 f"{count - inside} rows of {table!r} lie outside the stretch they would replace: filter the batch first"
             )
-        paths = self._staged_files(batch) if isinstance(batch, Path) else self._new_files(table, rows.to_table(), job)
-        while not self._swap_range(table, job, Part(paths, microseconds(start), microseconds(end))):
-            pass
+        if isinstance(own, Path):
+            files = self._adopted(table, own, range_)
+        else:
+            files = self.files_of(table, own, range_) if own.num_rows else []
+        self.rewrite(table, lambda: self._cut(table, start, end, [job]), files)
         return int(count)
+
+    def rewrite(
+        self,
+        table: str,
+        choose: Callable[[], tuple[Sequence[DataFile], Sequence[DataFile]]],
+        added: Sequence[DataFile] = (),
+        moves: Mapping[str, int] | None = None,
+        *,
+        data_change: bool = True,
+    ) -> None:
+        """Commit what takes files away, choosing them anew as often as others are quicker.
+
+        Args:
+            table: name of the table.
+            choose: gives files to remove, and durable ones that hold of them what stays.
+            added: durable files that come in any case.
+            moves: further applications, and how far they move unless they are there.
+            data_change: whether rows change.
+        """
+        for left in reversed(range(TRIES)):
+            fence = self.fence(table)
+            if added and {file.path for file in added} <= {file.path for file in fence.files()}:
+                return  # what was quicker was this very commit, of which the store's first answer was lost
+            last = fence.at(REWRITE)
+            further = {name: (at, to) for name, to in (moves or {}).items() if ((at := fence.at(name)) or 0) < to}
+            removed, kept = choose()
+            if not (removed or kept or added or further):
+                return
+            try:
+                fence.commit(
+                    {REWRITE: (last, (last or 0) + 1), **further},
+                    [*added, *kept],
+                    removed,
+                    data_change=data_change,
+                )
+            except Taken:
+                if not left:
+                    raise
+            else:
+                return
+
+    def stage(self, table: str, job: str) -> Path:
+        """A new local folder that a job writes parquet files into, to hand to `replace`; they do not count before."""
+        return self.store.scratch() / f"{self.table(table).name}-{checked_name(job)}"
 
     def read(
         self,
@@ -234,16 +266,15 @@ class Lake:
         """
         kind = self.table(table)
         wanted = list(columns) if columns is not None else kind.schema.names
-        wanted_rows = condition(kind, self._unexpired(table, start), end, nodes=nodes, as_of=as_of)
         needed = needed_schema(kind, wanted)
-        parts = [self._read_part(part, kind, wanted_rows, needed.names) for part in self.parts(table, start, end)]
-        return each_key_once(pa.concat_tables([needed.empty_table(), *parts]), kind).select(wanted)
+        rows = self._rows(kind, start, end, needed.names, nodes=nodes, as_of=as_of)
+        return each_key_once(rows, kind).select(wanted)
 
     def rows(
         self,
         table: str,
-        start: datetime,
-        end: datetime,
+        start: datetime = EPOCH,
+        end: datetime = FOREVER,
         columns: Sequence[str] | None = None,
         *,
         nodes: Sequence[str] | None = None,
@@ -251,9 +282,7 @@ class Lake:
         """Rows whose time lies in [start, end), in no order, duplicates still in: for jobs that sort by themselves."""
         kind = self.table(table)
         names = list(columns) if columns is not None else kind.schema.names
-        wanted = condition(kind, self._unexpired(table, start), end, nodes=nodes, as_of=None)
-        parts = [self._read_part(part, kind, wanted, names) for part in self.parts(table, start, end)]
-        return pa.concat_tables([kind.schema.empty_table().select(names), *parts])
+        return self._rows(kind, start, end, names, nodes=nodes, as_of=None)
 
     def pieces(self, table: str, columns: Sequence[str] | None = None, end: datetime = FOREVER) -> Iterator[pa.Table]:
         """Rows of before a time, in pieces of at most PIECE_ROWS, in no order, with duplicates: for more than memory.
@@ -261,205 +290,227 @@ class Lake:
         Raises:
             DamagedLake: a file cannot be read.
         """
-        kind = self.table(table)
-        wanted = within(kind.time, self._unexpired(table, EPOCH), end)
+        kind, fence = self.table(table), self.fence(table)
         names = list(columns) if columns is not None else kind.schema.names
-        try:
-            for part in self.parts(table, EPOCH, end):
-                rows = self._dataset(part, kind).to_batches(filter=wanted & _span(part, kind), columns=names, **GENTLY)
-                yield from (pa.Table.from_batches([batch]) for batch in rows if batch.num_rows)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DamagedLake(self.root, str(error)) from error
+        files = self._files(fence, EPOCH, end)
+        wanted = within(kind.time, _since(fence, EPOCH), end)
+        with unreadable(self.uri):
+            for file in files:
+                batches = self._dataset(kind, [file]).to_batches(filter=wanted, columns=names, **GENTLY)
+                yield from (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
 
-    def count(self, table: str, start: datetime, end: datetime) -> int:
-        """Rows of the files that overlap [start, end), duplicates included: how much there is to read.
-
-        Raises:
-            DamagedLake: a file cannot be read.
-        """
-        files = self.files(table, start, end)
-        try:
-            return sum(pq.read_metadata(path).num_rows for path in files)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DamagedLake(self.root, str(error)) from error
+    def count(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> int:
+        """Rows of the files that overlap [start, end), duplicates included: how much there is to read."""
+        return sum(file.rows for file in self._files(self.fence(table), start, end))
 
     def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:
-        """Absolute paths of the files that count and overlap [start, end); duplicates and edges are the reader's.
+        """Addresses of the files that count and overlap [start, end); duplicates and edges are the reader's.
 
         Raises:
-            IngestError: a file has columns of other names.
+            IngestError: the table has columns of other names.
         """
-        kind, parts = self.table(table), list(self.parts(table, start, end))
-        for part in parts:
-            refuse_older(self.root, kind, part.paths[:1])
-        return [str(self.root / path) for part in parts for path in part.paths]
+        return [self.store.address(f"{table}/{file.path}") for file in self._files(self.fence(table), start, end)]
 
-    def landed_folder(self, table: str) -> Path:
-        """Folder below which landed rows of a table lie, for a stream to follow; orphans repeat rows, never add any."""
-        folder = self.layout.data(self.table(table))
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def span(self, table: str) -> tuple[int, int] | None:
+        """The first and the last time of rows of streams, to 1 ms, microseconds since 1970; None where there are none.
 
-    def table(self, name: str) -> Table:
-        """The table's facts."""
-        if name not in self.tables:
-            raise IngestError(f"no table {name!r}; tables are {', '.join(sorted(self.tables))}")
-        return self.tables[name]
-
-    def counting(self, table: str) -> list[DataFile]:
-        """Landed files that count: those that links name, or the compacted file in their place; none that expired."""
+        Times lie at most 1 ms outside.
+        """
         if not self.table(table).is_landed:
-            return []  # following every chain would take time and memory without end, and find none
-        history = self.history()
-        named = history.chains.files(table)  # before the manifests: what they replace was named before
-        merged = [merged for compaction in history.compacted(table).compactions for merged in compaction.merged]
-        replaced = {path for one in merged for path in one.replaces}
-        horizon_us = self.horizon_us(table)
-        files = (*named, *(one.file for one in merged))
-        return [file for file in files if file.end_us >= horizon_us and file.path not in replaced]
+            return None
+        files = [
+            one for one in self._files(self.fence(table), EPOCH, FOREVER) if one.rows and origin_of(one.path) == STREAMS
+        ]
+        if not files:
+            return None
+        return max(min(f.start_us for f in files), self.horizon_us(table)), max(f.end_us for f in files)
 
-    def batch_runs(self, table: str, job: str) -> list[BatchRun]:
-        """Every run of a job's batches that was compacted, oldest first."""
-        compactions = self.history().compacted(table).compactions
-        return [run for compaction in compactions for run in compaction.runs if run.job == job]
+    def landed_rows(self, table: str) -> int:
+        """Rows of streams in a table, duplicates included."""
+        return sum(one.rows for one in self._files(self.fence(table), EPOCH, FOREVER) if origin_of(one.path) == STREAMS)
 
-    def compacted_through(self, table: str, job: str) -> int:
-        """The newest batch of a job whose rows lie in a compacted file; -1 where none does."""
-        return max((run.through for run in self.batch_runs(table, job)), default=-1)
+    def unknown_fields(self) -> Counter[str]:
+        """How often each field outside the catalogue was seen in all that was landed."""
+        rows = self.rows("unknown_fields", columns=["field", "seen"])
+        seen: Counter[str] = Counter()
+        for name, times in zip(rows["field"].to_pylist(), rows["seen"].to_pylist(), strict=True):
+            seen[name] += times
+        return Counter(bounded_counts(seen))
+
+    def range_parts(self, table: str) -> Iterator[Part]:
+        """Each range that a job put rows into, expired ones included; one without any has none."""
+        self.fence(table)
+        origins = {origin_of(file.path) for file in self._held(table).files()}
+        for one in sorted(origins, key=lambda one: (one.job, one.start_us or 0, one.end_us or 0)):
+            if one.start_us is not None and one.end_us is not None:
+                yield Part(one.job, one.start_us, one.end_us)
 
     def horizon_us(self, table: str) -> int:
         """Rows before this moment have expired, microseconds since 1970."""
-        path = journal.newest(self.layout.horizons(table))[1]
-        return journal.parsed(path, Horizon.parse).before_us if path else 0
+        return self.fence(table).at(EXPIRED) or 0
 
-    def jobs(self, table: str) -> list[str]:
-        """Jobs that wrote streaming batches of a table."""
-        return sorted(path.name for path in self.layout.batches(table).glob("*") if path.is_dir())
+    def small(self, table: str) -> pa.Table:
+        """All rows of a table that fits into memory, kept until it changes."""
+        version = self.fence(table).version
+        if table not in self._small or self._small[table][0] != version:
+            self._small[table] = version, self.rows(table)
+        return self._small[table][1]
 
-    def range_parts(self, table: str) -> Iterator[Part]:
-        """What the newest range manifest of each job names, expired stretches included."""
-        for folder in sorted(path for path in self.layout.ranges(table).glob("*") if path.is_dir()):
-            yield from (part for part in self._ranges(folder)[1] if part.paths)
-
-    def _unexpired(self, table: str, start: datetime) -> datetime:
-        return max(start, EPOCH + timedelta(microseconds=self.horizon_us(table)))
-
-    def parts(self, table: str, start: datetime, end: datetime) -> Iterator[Part]:
-        """Every set of files that counts, newest kind first: ranges, then batches, then landed links."""
-        low, high = microseconds(self._unexpired(table, start)), microseconds(end)
-        yield from (part for part in self.range_parts(table) if part.start_us < high and part.end_us > low)
-        for job in self.jobs(table):
-            yield from self._batch_parts(table, job)
-        landed = tuple(f.path for f in self.counting(table) if f.start_us < high and f.end_us >= low)
-        if landed:
-            yield Part(landed)
-
-    def _batch_parts(self, table: str, job: str) -> Iterator[Part]:
-        """Batches that are not compacted, newest first, then what was compacted, newest first."""
-        runs, horizon_us = self.batch_runs(table, job), self.horizon_us(table)
-        replaced = {path for run in runs for path in run.replaces}
-        for folder in finished_batches(self.layout.batches(table) / job):
-            names = map(self.layout.relative, batch_files(folder))
-            if files := tuple(name for name in names if name not in replaced):
-                yield Part(files)
-        yield from (Part((r.file.path,)) for r in reversed(runs) if r.file and r.file.end_us >= horizon_us)
-
-    def _read_part(self, part: Part, kind: Table, wanted: ds.Expression, columns: Sequence[str]) -> pa.Table:
-        try:
-            return self._dataset(part, kind).to_table(list(columns), filter=wanted & _span(part, kind))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DamagedLake(self.root, str(error)) from error
-
-    def _dataset(self, part: Part, kind: Table) -> ds.Dataset:
-        refuse_older(self.root, kind, part.paths[:1])  # a part is of one job
-        return ds.dataset([str(self.root / path) for path in part.paths], schema=kind.schema)
-
-    def _write_hours(self, table: str, rows: pa.Table, stem: str) -> Iterator[DataFile]:
+    def files_of(self, table: str, rows: pa.Table, origin: Origin = STREAMS) -> list[DataFile]:
+        """Write rows into durable files, which count once they are committed."""
         kind = self.table(table)
-        hours = pc.floor_temporal(rows[kind.time], unit="hour")
-        for hour in pc.unique(hours).sort().to_pylist():
-            part = rows.filter(pc.equal(hours, pa.scalar(hour, TIMESTAMP)))
-            yield self._write_file(kind, part, self.layout.hour(kind, hour) / f"{stem}.parquet")
+        return self.written(table, [(part, [some]) for part, some in by_hour(kind, rows)], origin)
 
-    def _write_file(self, kind: Table, rows: pa.Table, target: Path) -> DataFile:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{target.name}")
-        pq.write_table(rows, unfinished, compression="zstd")
-        unfinished.replace(target)
-        span = pc.min_max(rows[kind.time].cast(pa.int64()))
-        return DataFile(
-            kind.name, self.layout.relative(target), rows.num_rows, span["min"].as_py(), span["max"].as_py()
-        )
-
-    def _append_batch(self, table: str, rows: pa.Table, origin: BatchId) -> tuple[DataFile, ...]:
-        folder = self.batch_path(table, origin.job, origin.batch)
-        if origin.batch <= self.compacted_through(table, origin.job) or (folder / "_SUCCESS").exists():
-            return ()
-        name = folder / f"part-{uuid.uuid4().hex}.parquet"
-        files = (self._write_file(self.table(table), rows, name),) if rows.num_rows else ()
-        marked = create_exclusively(folder / "_SUCCESS", name.name.encode() if files else b"\n")
-        if not marked:
-            name.unlink(missing_ok=True)
-        return files if marked else ()
-
-    def _new_files(self, table: str, rows: pa.Table, job: str) -> tuple[str, ...]:
-        files = self._write_hours(table, rows, f"{checked_name(job)}-{uuid.uuid4().hex}")
-        return tuple(file.path for file in files)
-
-    def _staged_files(self, folder: Path) -> tuple[str, ...]:
-        return tuple(self.layout.relative(path) for path in sorted(folder.glob("*.parquet")))
-
-    def _swap_range(self, table: str, job: str, added: Part) -> bool:
-        folder = self.layout.ranges(table) / checked_name(job)
-        number, entries = self._ranges(folder)
-        kept = [rest for entry in entries for rest in entry.without(added.start_us, added.end_us)]
-        content = msgspec.json.encode([*kept, added])
-        return journal.add(folder, number + 1, content)
-
-    def _ranges(self, folder: Path) -> tuple[int, list[Part]]:
-        number, newest = journal.newest(folder)
-        return number, journal.parsed(newest, parse_range) if newest else []
-
-    def _refuse_unless_exclusive(self, uri: str) -> None:
-        probe = self.root / f".probe-{uuid.uuid4().hex}"
+    def written(
+        self,
+        table: str,
+        parts: Iterable[tuple[Mapping[str, str | None], Iterable[pa.Table]]],
+        origin: Origin,
+    ) -> list[DataFile]:
+        """Write one durable file for each partition's rows, which counts once it is committed."""
+        kind, folder = self.table(table), self.store.scratch()
+        self._held(table).create()
+        files: list[tuple[Path, DataFile]] = []
         try:
-            won = [create_exclusively(probe, b"") for _ in range(2)]
-        except OSError as error:
-            raise unsupported_lake(uri, f"creating a file only if absent failed ({error.strerror})") from error
-        probe.unlink()
-        if won != [True, False]:
-            raise unsupported_lake(uri, "creating a file twice succeeded twice")
+            for partition, tables in parts:
+                local = folder / f"{len(files)}.parquet"
+                write(local, kind, tables)
+                files.append((local, described(local, new_path(origin, partition), kind, partition)))
+            self.store.adopt(table, [(local, file.path) for local, file in files])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return [file for _, file in files]
+
+    def rewritten(self, table: str, file: DataFile, start: datetime, end: datetime) -> list[DataFile]:
+        """What of a file lies in [start, end), in a durable file of its own; none where that is nothing.
+
+        A range keeps a file where no row of it is left but time is: that it was computed counts too.
+        """
+        kind, origin = self.table(table), origin_of(file.path)
+        if origin.start_us is not None and origin.end_us is not None:
+            low, high = max(origin.start_us, microseconds(start)), min(origin.end_us, microseconds(end))
+            if low >= high:
+                return []
+            origin = Origin(origin.job, low, high)
+        self.refuse_older(table, [file])
+        batches = self._dataset(kind, [file]).to_batches(filter=within(kind.time, start, end))
+        tables = (pa.Table.from_batches([batch]) for batch in batches)
+        return self.written(table, [(file.partition, tables)], origin)
+
+    def refuse_older(self, table: str, files: Sequence[DataFile]) -> None:
+        """Refuse files of a computed table in which columns have other names: these would read as missing.
+
+        Raises:
+            IngestError: there is one; streamed tables are never refused, since columns are only added to them.
+        """
+        kind, there = self.table(table), self._held(table).columns
+        known = frozenset(kind.schema.names)
+        if not kind.is_landed and there - known and any(self._is_older(table, file.path, known) for file in files):
+            again = "cohabit bill judge" if table == "slowed" else "cohabit features"
+            raise IngestError(
+                f"table {table} of lake {self.uri} was written by another version, with columns of other names: "
+                f"compute it again with `{again}`; remove hours whose raw records have expired with `cohabit lake "
+                "expire`"
+            )
+
+    def _is_older(self, table: str, path: str, known: frozenset[str]) -> bool:
+        """Whether columns of a file were renamed since: it has some that are not known, and lacks some that are."""
+        if path not in self._older:
+            with unreadable(self.uri):
+                names = frozenset(self.store.dataset(table, [path], None).schema.names)
+            self._older[path] = bool(names - known and known - names)
+        return self._older[path]
+
+    def dataset(self, table: str, files: Sequence[DataFile]) -> ds.Dataset:
+        """Rows of files, in the table's schema."""
+        return self._dataset(self.table(table), files)
+
+    def _append(self, table: str, files: Sequence[DataFile], origin: BatchId) -> bool:
+        application = f"batch/{origin.job}"
+        for left in reversed(range(TRIES)):
+            fence = self.fence(table)
+            last = fence.at(application)
+            if last is not None and last >= origin.batch:
+                return False
+            try:
+                fence.commit({application: (last, origin.batch)}, files)
+            except Taken:
+                if not left:
+                    raise
+            else:
+                break
+        return True
+
+    def _adopted(self, table: str, folder: Path, origin: Origin) -> list[DataFile]:
+        """Make files of a staged folder files of the table; those of streamed tables are written anew, hour by hour."""
+        kind, locals_ = self.table(table), sorted(folder.glob("*.parquet"))
+        try:
+            if kind.is_landed:
+                return [one for local in locals_ for one in self.files_of(table, pq.read_table(local), origin)]
+            self.fence(table).create()
+            files = [(local, described(local, new_path(origin, {}), kind, {})) for local in locals_]
+            self.store.adopt(table, [(local, file.path) for local, file in files])
+        finally:
+            shutil.rmtree(folder.parent, ignore_errors=True)
+        return [file for _, file in files]
+
+    def _cut(
+        self, table: str, start: datetime, end: datetime, jobs: Sequence[str]
+    ) -> tuple[list[DataFile], list[DataFile]]:
+        """Ranges of jobs that overlap [start, end), and new files with what of them lies outside."""
+        low, high = microseconds(start), microseconds(end)
+        removed, kept = [], []
+        for file in self._held(table).files():
+            one = origin_of(file.path)
+            if one.job not in jobs or one.start_us is None or one.end_us is None:
+                continue
+            if one.start_us < high and one.end_us > low:
+                removed.append(file)
+                kept += [*self.rewritten(table, file, EPOCH, start), *self.rewritten(table, file, end, FOREVER)]
+        return removed, kept
+
+    def _files(self, fence: Fence, start: datetime, end: datetime) -> list[DataFile]:
+        """Files that overlap [start, end), in the order in which they are read."""
+        self.refuse_older(fence.kind.name, fence.files())
+        low, high = microseconds(_since(fence, start)), microseconds(end)
+        found = (one for one in fence.files() if not fence.kind.time or (one.start_us < high and one.end_us >= low))
+        return sorted(found, key=precedence)
+
+    def _rows(
+        self,
+        kind: Table,
+        start: datetime,
+        end: datetime,
+        columns: Sequence[str],
+        *,
+        nodes: Sequence[str] | None,
+        as_of: datetime | None,
+    ) -> pa.Table:
+        fence = self.fence(kind.name)
+        files = self._files(fence, start, end)
+        if not files:
+            return kind.schema.empty_table().select(columns)
+        wanted = condition(kind, _since(fence, start), end, nodes=nodes, as_of=as_of) if kind.time else None
+        with unreadable(self.uri):
+            return self._dataset(kind, files).to_table(list(columns), filter=wanted)
+
+    def _dataset(self, kind: Table, files: Sequence[DataFile]) -> ds.Dataset:
+        return self.store.dataset(kind.name, [file.path for file in files], kind.schema)
 
 
-def refuse_older(root: Path, kind: Table, paths: Iterable[str]) -> None:
-    """Refuse files of a computed table in which columns have other names: these would read as missing.
+def _since(fence: Fence, start: datetime) -> datetime:
+    """A time, or the moment before which a table's rows have expired if that is later."""
+    return max(start, EPOCH + timedelta(microseconds=fence.at(EXPIRED) or 0))
 
-    Args:
-        root: of the lake.
-        kind: the table as it is now.
-        paths: of its files, from the root.
+
+@contextmanager
+def unreadable(uri: str) -> Iterator[None]:
+    """Errors of reading files as ours.
 
     Raises:
-        IngestError: there is one; raw tables are never refused, since columns are only added to them.
+        DamagedLake: a file cannot be read.
     """
-    known = frozenset(kind.schema.names)
-    if not kind.is_landed and any(_older(str(root / path), known) for path in paths):
-        again = "cohabit bill judge" if kind.name == "slowed" else "cohabit features"
-        raise IngestError(
-            f"table {kind.name} of lake {root} was written by another version, with columns of other names: compute it "
-            f"again with `{again}`; remove hours whose raw records have expired with `cohabit lake expire`"
-        )
-
-
-@lru_cache(maxsize=1 << 16)
-def _older(path: str, known: frozenset[str]) -> bool:
-    """Whether columns of a file were renamed since: it has some that are not known, and lacks some that are."""
     try:
-        names = {*pq.read_schema(path).names}
-    except (pa.ArrowInvalid, OSError):
-        return False  # the reader says so
-    return bool(names - known and known - names)
-
-
-def _span(part: Part, kind: Table) -> ds.Expression:
-    return between(kind.time, part.start_us, part.end_us)
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DamagedLake(uri, str(error)) from error

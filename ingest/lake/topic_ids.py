@@ -1,27 +1,21 @@
 """Topic ids: which topic of a name was ingested, so that a recreated one is refused. An edge.
 
 Entry 1 of a topic is the id that was seen first; each later entry was accepted by a person, and the newest counts.
-Offsets of a recreated topic start at 0 again, so entry n > 1 has a commit log of its own, under the name `<topic>@<n>`;
+Offsets of a recreated topic start at 0 again, so entry n > 1 has positions of its own, under the name `<topic>@<n>`;
 Kafka allows no such name for a topic.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ingest.lake import manifests as journal
-from ingest.lake.layout import Layout, Small, record
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.lake.fence import Taken
+from ingest.lake.tables import TRIES, Lake
 from ingest.schema.errors import IngestError
-
-
-class TopicId(Small, frozen=True):
-    """What an entry says: the id that the broker gave the topic (KIP-516); empty from brokers that give none."""
-
-    id: str
-
-    @staticmethod
-    def parse(content: bytes) -> "TopicId":
-        """Read an entry's JSON."""
-        return record(content, TopicId)
+from ingest.schema.provenance import checked_name
+from ingest.schema.tables import TOPIC_IDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +23,29 @@ class TopicIds:
     """Ids of the topics of one lake.
 
     Args:
-        layout: where things lie.
+        lake: where they are kept.
     """
 
-    layout: Layout
+    lake: Lake
 
     def recorded(self, topic: str) -> str | None:
-        """The id that counts; None where none was seen.
-
-        Raises:
-            DamagedLake: the entry cannot be read.
-        """
-        path = journal.newest(self.layout.topic_ids(topic))[1]
-        return journal.parsed(path, TopicId.parse).id if path else None
+        """The id that counts (KIP-516), empty from brokers that give none; None where none was seen."""
+        number = self._number(topic)
+        return self._entry(topic, number) if number else None
 
     def origin(self, topic: str) -> str:
         """The name under which the topic's records are committed, and which its rows carry."""
-        number = journal.newest(self.layout.topic_ids(topic))[0]
+        number = self._number(topic)
         return f"{topic}@{number}" if number > 1 else topic
+
+    def id_of(self, origin: str) -> str | None:
+        """The id of the topic that was committed under a name of `origin`; None where none was seen."""
+        topic, _, number = origin.partition("@")
+        return self._entry(topic, int(number or 1))
 
     def recreations(self, topics: Iterable[str]) -> int:
         """How many recreated topics were accepted, of all these names."""
-        return sum(max(journal.newest(self.layout.topic_ids(topic))[0] - 1, 0) for topic in topics)
+        return sum(max(self._number(topic) - 1, 0) for topic in topics)
 
     def check(self, topic: str, found: str) -> None:
         """Compare a topic's id with the one that counts; the first id is recorded.
@@ -66,10 +61,31 @@ class TopicIds:
 
     def accept(self, topic: str, found: str) -> bool:
         """Let ingestion start anew at offset 0 of the topic; False when another process was faster."""
-        return self._add(topic, max(journal.newest(self.layout.topic_ids(topic))[0], 1) + 1, found)
+        return self._add(topic, max(self._number(topic), 1) + 1, found)
+
+    def _number(self, topic: str) -> int:
+        return self.lake.fence(TOPIC_IDS.name).at(f"topics/{checked_name(topic)}") or 0
+
+    def _entry(self, topic: str, number: int) -> str | None:
+        rows = self.lake.small(TOPIC_IDS.name)
+        chosen = rows.filter((pc.field("topic") == topic) & (pc.field("number") == number))["id"].to_pylist()
+        return chosen[0] if chosen else None
 
     def _add(self, topic: str, number: int, found: str) -> bool:
-        return journal.add(self.layout.topic_ids(topic), number, TopicId(found).written())
+        row = pa.Table.from_pylist([{"topic": topic, "number": number, "id": found}], schema=TOPIC_IDS.schema)
+        files = self.lake.files_of(TOPIC_IDS.name, row)
+        for left in reversed(range(TRIES)):
+            fence, last = self.lake.fence(TOPIC_IDS.name), self._number(topic)
+            if last >= number:
+                return False
+            try:
+                fence.commit({f"topics/{topic}": (last or None, number)}, files)
+            except Taken:  # by this topic's id, or by something else
+                if not left:
+                    raise
+            else:
+                break
+        return True
 
 
 def topic_recreated(topic: str, recorded: str, found: str, command: str) -> IngestError:

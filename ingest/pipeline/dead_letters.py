@@ -65,8 +65,8 @@ def bounded(rejects: pa.Table) -> pa.Table:
 def origin_columns(batch: MessageBatch, message: pa.Int32Array) -> dict[str, pa.Array]:
     """The landing columns of rows that came from the given messages of a batch."""
     return {
-        "topic": pa.array([batch.link.topic] * len(message), pa.string()),
-        "partition": pa.array([batch.link.partition] * len(message), pa.int32()),
+        "topic": pa.array([batch.range.topic] * len(message), pa.string()),
+        "partition": pa.array([batch.range.partition] * len(message), pa.int32()),
         "offset": batch.offsets.take(message),
         "arrived_at": batch.arrived_at.take(message),
     }

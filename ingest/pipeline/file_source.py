@@ -1,4 +1,4 @@
-"""Files as a source: every topic of a folder, read line by line from where the sink's chain ends. An edge."""
+"""Files as a source: every topic of a folder, read line by line from the sink's position. An edge."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.sink import Position
 from ingest.pipeline.transform import DEFAULT_CLUSTER, with_nodes
 from ingest.schema.batch import Backlog, Gap, MessageBatch
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import NODES
 
 MAX_RECORDS = 20_000
@@ -53,10 +53,11 @@ class FileSource:
         return batches
 
     def rewind(self, topic: str, partition: int) -> None:
-        """Count lines up to the chain's end."""
+        """Count lines up to the sink's position."""
+        self._idle = False
         self._readers[topic].seek(self._position(topic, partition) or 0)
 
-    def landed(self, _link: Link, /) -> None:
+    def landed(self, _range: OffsetRange, /) -> None:
         """Files have no broker to notify."""
 
     def backlog(self) -> Sequence[Backlog]:

@@ -1,4 +1,4 @@
-"""Kafka as a source: a member of a consumer group that begins every partition where the sink's chain ends. An edge."""
+"""Kafka as a source: a member of a consumer group that begins every partition at the sink's position. An edge."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +16,7 @@ from ingest.pipeline.open_transactions import WaitingPartitions, log_waiting
 from ingest.pipeline.sink import Sink
 from ingest.schema.batch import Backlog, Gap, MessageBatch, message_batch
 from ingest.schema.errors import IngestError
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.topics import TOPICS
 
 POLL_MS = 500
@@ -70,6 +70,7 @@ class KafkaSource:
         self._ids: dict[str, str] = {}
         self._assigned = _Assigned(self._commit)
         self._next: dict[TopicPartition, int] = {}
+        self._landed: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] | None = None
         self._consumer = _group_member(settings)
         self._consumer.subscribe(topics=list(settings.topics), listener=self._assigned)
@@ -88,7 +89,7 @@ class KafkaSource:
         starts = {place: self._start(place) for place in places}
         self._ends, newest = self._consumer.end_offsets(places), self._admin.ends(places)
         for place, end in newest.items():
-            _refuse_chain_ahead(place, starts[place], end)
+            _refuse_position_ahead(place, starts[place], end)
         self._log_left_out({place: end - self._ends[place] for place, end in newest.items() if end > self._ends[place]})
 
     def poll(self) -> Sequence[MessageBatch | Gap]:
@@ -105,18 +106,22 @@ class KafkaSource:
 
     def rewind(self, topic: str, partition: int) -> None:
         """Begin the partition anew at the next poll."""
-        self._assigned.add([TopicPartition(topic, partition)])
+        place = TopicPartition(topic, partition)
+        self._next.pop(place, None)
+        self._assigned.add([place])
 
-    def landed(self, link: Link) -> None:
+    def landed(self, range_: OffsetRange) -> None:
         """Commit the offset to Kafka, for tools that show lag; a failure to do so is harmless."""
-        place = TopicPartition(link.topic, link.partition)
-        self._consumer.commit_async(_offsets({place: link.end}))
-        self._assigned.note_landed(place, link.end)
+        place = TopicPartition(range_.topic, range_.partition)
+        self._consumer.commit_async(_offsets({place: range_.end}))
+        self._assigned.note_landed(place, range_.end)
+        self._landed[place] = max(self._landed.get(place, 0), range_.end)
 
     def backlog(self) -> Sequence[Backlog]:
         """What is not landed yet of each partition of this consumer, and which open transaction it waits for."""
-        lags = {place: self._lag(place) for place in self._reading()}
-        self._waiting.note({place: self._next[place] for place, lag in lags.items() if lag})
+        reading = self._reading()
+        self._waiting.note({place: self._next[place] for place in reading if self._lag(place, self._next[place])})
+        lags = {place: self._lag(place, self._landed.get(place, self._next[place])) for place in reading}
         found = self._waiting.found()
         return [
             Backlog(place.topic, place.partition, lag, found[place][0].producer_id, found[place][1])
@@ -175,12 +180,12 @@ class KafkaSource:
         """Partitions of this consumer that it has begun."""
         return {place for place in self._consumer.assignment() if place in self._next}
 
-    def _lag(self, place: TopicPartition) -> int:
+    def _lag(self, place: TopicPartition, position: int) -> int:
         try:
             newest = self._consumer.highwater(place)
         except IllegalStateError:
             return 0  # another has it since
-        return max((newest or 0) - self._next[place], 0)
+        return max((newest or 0) - position, 0)
 
     def _log_left_out(self, behind: Mapping[TopicPartition, int]) -> None:
         """Log what reading to the end leaves out, and because of which open transaction."""
@@ -189,24 +194,24 @@ class KafkaSource:
                 log_waiting(place, one, offsets=behind[place])
 
     def _begin(self, place: TopicPartition) -> Gap | None:
-        """Go to the chain's end, or give the gap when the broker no longer holds what follows it."""
+        """Go to the sink's position, or give the gap when the broker no longer holds what follows it."""
         if place not in self._consumer.assignment():
             return None
-        start = self._start(place)
-        _refuse_chain_ahead(place, start, self._admin.ends([place])[place])
+        start = self._landed[place] = self._start(place)
+        _refuse_position_ahead(place, start, self._admin.ends([place])[place])
         earliest = self._earliest(place)
         self._go_to(place, max(start, earliest))
         return _gap(place, start, earliest) if earliest > start else None
 
     def _part(self, place: TopicPartition, records: Sequence["_Record"]) -> MessageBatch | Gap:
         start = self._next[place]
-        _refuse_chain_ahead(place, start, records[0].offset)
+        _refuse_position_ahead(place, start, records[0].offset)
         if records[0].offset > start and (earliest := self._earliest(place)) > start:
             self._go_to(place, earliest)
             return _gap(place, start, earliest)
         end = self._next[place] = self._end(place, records[-1].offset + 1)
         return message_batch(
-            Link(place.topic, place.partition, start, end),
+            OffsetRange(place.topic, place.partition, start, end),
             [r.offset for r in records],
             [r.timestamp for r in records],
             [r.value for r in records],
@@ -221,7 +226,7 @@ class KafkaSource:
             self._go_to(place, earliest)
             return _gap(place, start, earliest)
         self._next[place] = position
-        return message_batch(Link(place.topic, place.partition, start, position), [], [], [])
+        return message_batch(OffsetRange(place.topic, place.partition, start, position), [], [], [])
 
     def _end(self, place: TopicPartition, after_last: int) -> int:
         """Position after a batch: beyond its last record where offsets have holes, but never beyond a truncation."""
@@ -238,8 +243,9 @@ class KafkaSource:
             return 0
 
     def _reached(self, place: TopicPartition, end: int) -> bool:
-        landed = max(self._next.get(place, 0), self._start(place))
-        return landed >= end or (place in self._next and self._at(place) >= end)
+        if place in self._reading():
+            return max(self._next[place], self._at(place)) >= end
+        return self._start(place) >= end  # landed by another
 
     def _start(self, place: TopicPartition) -> int:
         return self._sink.position(place.topic, place.partition) or 0
@@ -329,7 +335,7 @@ def _group_member(settings: ConsumerSettings) -> KafkaConsumer:
     )
 
 
-def _refuse_chain_ahead(place: TopicPartition, start: int, end: int) -> None:
+def _refuse_position_ahead(place: TopicPartition, start: int, end: int) -> None:
     if start > end:
         raise IngestError(
             f"{place.topic}[{place.partition}] is ingested up to offset {start}, but the broker's newest is {end}: the "
@@ -343,4 +349,4 @@ def _offsets(ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetA
 
 
 def _gap(place: TopicPartition, start: int, end: int) -> Gap:
-    return Gap(Link(place.topic, place.partition, start, end))
+    return Gap(OffsetRange(place.topic, place.partition, start, end))

@@ -62,7 +62,7 @@ class IngestMetrics:
 
     def landed(self, landing: Landing, messages: int) -> None:
         """Count one landed batch."""
-        topic = landing.link.topic
+        topic = landing.range.topic
         self.messages.labels(topic).inc(messages)
         self.rows.labels(landing.table).inc(landing.rows.num_rows)
         self.unknown_fields.labels(topic).inc(sum(landing.unknown_fields.values()))
@@ -88,5 +88,5 @@ class IngestMetrics:
 
     def lost(self, gap: Gap) -> None:
         """Count one gap."""
-        self.gaps.labels(gap.link.topic, gap.link.partition).inc()
-        self.gap_offsets.labels(gap.link.topic, gap.link.partition).inc(gap.offsets)
+        self.gaps.labels(gap.range.topic, gap.range.partition).inc()
+        self.gap_offsets.labels(gap.range.topic, gap.range.partition).inc(gap.offsets)

@@ -10,7 +10,7 @@ from ingest.kafka_io.connection import READ_COMMITTED, Brokers
 from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.transform import DEFAULT_CLUSTER, with_nodes
 from ingest.schema.batch import message_batch
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import NODES
 
 FIRST_READ_MS = 1000
@@ -49,7 +49,7 @@ class KafkaCapacities:
 
     def _read(self, wait_ms: int) -> None:
         for place, records in self._consumer.poll(timeout_ms=wait_ms, max_records=20_000).items():
-            link = Link(place.topic, place.partition, records[0].offset, records[-1].offset + 1)
+            range_ = OffsetRange(place.topic, place.partition, records[0].offset, records[-1].offset + 1)
             times, values = [r.timestamp for r in records], [r.value for r in records]
-            batch = message_batch(link, [r.offset for r in records], times, values)
+            batch = message_batch(range_, [r.offset for r in records], times, values)
             self._known = with_nodes(self._known, batch, self._cluster)

@@ -12,7 +12,7 @@ from ingest.pipeline.file_source import FileCapacities, FileSource
 from ingest.pipeline.kafka_source import ConsumerSettings, KafkaSource
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.node_capacity import KafkaCapacities
-from ingest.pipeline.sink import LakeSink
+from ingest.pipeline.sink import COMMIT_EVERY_S, LakeSink
 
 Until = Literal["end", "stopped"]
 """`end`: what is there now; `stopped`: whatever comes, until stopped."""
@@ -30,13 +30,14 @@ def ingest_kafka(
     metrics: IngestMetrics,
     formats: Formats = NATIVE_FORMATS,
     on_landed: OnLanded = ignore,
+    commit_every_s: float = COMMIT_EVERY_S,
 ) -> int:
     """Land topics of Kafka as a member of a consumer group; how many messages were landed.
 
     Raises:
         IngestError: a topic was deleted and created again, or the broker lost records that are in the lake.
     """
-    sink = LakeSink(lake)
+    sink = LakeSink(lake, commit_every_s)
     with (
         closing(KafkaCapacities(settings.bootstrap, formats.nodes_topic, cluster=formats.cluster)) as capacities,
         closing(KafkaSource(settings, sink)) as source,

@@ -1,22 +1,30 @@
 """Where landed batches go, and the only place that knows how far a stream was read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Protocol
 
 import pyarrow as pa
 
+from ingest.lake.landing import Positions, RangeRows
 from ingest.lake.tables import Lake
 from ingest.pipeline.transform import Landing
-from ingest.schema.provenance import Link
-from ingest.schema.tables import DEAD_LETTERS
+from ingest.schema.provenance import OffsetRange
+from ingest.schema.unknown_fields import total_counts
 
 Position = Callable[[str, int], int | None]
-"""Where the chain of (topic, partition) ends, hence the next offset to read; None where nothing was ever landed."""
+"""How far (topic, partition) was landed, hence the next offset to read; None where nothing ever was."""
+COMMIT_EVERY_S = 10.0
+"""How long batches wait for company before they are committed to a lake, seconds."""
 
 
 class Sink(Protocol):
-    """Keeps batches in one unbroken chain per partition; two consumers cannot both land the same stretch."""
+    """Takes the offsets of each partition once and in order; two consumers cannot both land the same ones."""
+
+    @property
+    def every_s(self) -> float:
+        """How long batches may wait for company before they are written; 0: not at all."""
 
     def position(self, topic: str, partition: int) -> int | None:
         """The next offset to read; None where nothing was ever landed."""
@@ -24,46 +32,72 @@ class Sink(Protocol):
     def check_topic(self, topic: str, found: str) -> None:
         """Compare a topic's id with the one whose records were written; raises IngestError when it is another."""
 
-    def write(self, landing: Landing) -> None:
-        """Land a batch, all of it or nothing; raises LinkTaken when another writer was quicker."""
-
-    def write_gap(self, link: Link) -> None:
-        """Record that the stretch is lost; raises LinkTaken when another writer was quicker."""
+    def write_all(self, landings: Sequence[Landing]) -> Sequence[OffsetRange]:
+        """Land batches, those of a partition in order; the ranges that another writer had landed, and that were not."""
 
 
 @dataclass(frozen=True, slots=True)
 class LakeSink:
-    """Lands in a lake: table files first, the link that makes them count last."""
+    """Lands in a lake, one commit for each table.
+
+    Args:
+        lake: where.
+        every_s: how long batches wait for company.
+    """
 
     lake: Lake
+    every_s: float = COMMIT_EVERY_S
 
     def position(self, topic: str, partition: int) -> int | None:
-        """The end of the partition's chain."""
-        return self.lake.position(self.lake.topic_ids.origin(topic), partition)
+        """How far the lake has the partition."""
+        positions = Positions(self.lake)
+        return positions.position(positions.topic_ids.origin(topic), partition)
 
     def check_topic(self, topic: str, found: str) -> None:
         """Compare a topic's id with the lake's."""
-        self.lake.topic_ids.check(topic, found)
+        Positions(self.lake).topic_ids.check(topic, found)
 
-    def write(self, landing: Landing) -> None:
-        """Write rows and dead letters, then the link; without the link they are orphans that no reader sees."""
-        link, rows, letters = self._committed(landing.link), landing.rows, landing.dead_letters
-        if link != landing.link:
-            rows, letters = _of(link, rows), _of(link, letters)
-        files = self.lake.append(landing.table, rows, link)
-        files += self.lake.append(DEAD_LETTERS.name, letters, link)
-        self.lake.commit(link, files, unknown_fields=landing.unknown_fields)
+    def write_all(self, landings: Sequence[Landing]) -> Sequence[OffsetRange]:
+        """Write rows, dead letters, gaps and unknown fields, table by table; see Sink."""
+        positions, taken = Positions(self.lake), []
+        ordered = sorted(landings, key=lambda one: one.table)
+        for table, some in groupby(ordered, key=lambda one: one.table):
+            parts = [list(part) for part in _by_partition(list(some))]
+            topics = {part[0].range.topic for part in parts}
+            origins = {topic: positions.topic_ids.origin(topic) for topic in topics}
+            stretches = [_stretch(part, origins[part[0].range.topic]) for part in parts]
+            refused = positions.land(table, stretches)
+            taken += [
+                one.range
+                for part, stretch in zip(parts, stretches, strict=True)
+                if stretch.range in refused
+                for one in part
+            ]
+        return taken
 
-    def write_gap(self, link: Link) -> None:
-        """Write the link of a lost stretch; it names no files."""
-        self.lake.commit(self._committed(link), (), kind="gap")
 
-    def _committed(self, link: Link) -> Link:
-        """The stretch under the name that its topic has in the lake."""
-        return replace(link, topic=self.lake.topic_ids.origin(link.topic))
+def _by_partition(landings: Sequence[Landing]) -> Iterator[Iterator[Landing]]:
+    def place(one: Landing) -> tuple[str, int]:
+        return one.range.topic, one.range.partition
+
+    ordered = sorted(landings, key=lambda one: (*place(one), one.range.start, one.range.end))
+    return (part for _, part in groupby(ordered, key=place))
 
 
-def _of(link: Link, rows: pa.Table) -> pa.Table:
+def _stretch(part: Sequence[Landing], origin: str) -> RangeRows:
+    """Batches of one partition as one, under the name that the topic has in the lake."""
+    whole = replace(part[0].range, topic=origin, end=part[-1].range.end)
+    rows, letters = (pa.concat_tables(tables) for tables in ([o.rows for o in part], [o.dead_letters for o in part]))
+    return RangeRows(
+        whole,
+        _named(origin, rows),
+        _named(origin, letters),
+        total_counts(one.unknown_fields for one in part),
+        tuple(replace(one.range, topic=origin) for one in part if one.is_gap),
+    )
+
+
+def _named(topic: str, rows: pa.Table) -> pa.Table:
     """Rows that carry the topic's name in the lake."""
-    topic = pa.array([link.topic] * rows.num_rows, pa.string())
-    return rows.set_column(rows.schema.get_field_index("topic"), rows.schema.field("topic"), topic)
+    names = pa.repeat(topic, rows.num_rows)
+    return rows.set_column(rows.schema.get_field_index("topic"), rows.schema.field("topic"), names)

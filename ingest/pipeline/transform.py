@@ -11,7 +11,7 @@ from ingest.decode.rejects import rejects_table
 from ingest.pipeline.dead_letters import dead_letters, origin_columns
 from ingest.pipeline.plausibility import Capacities, without_impossible
 from ingest.schema.batch import MessageBatch
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import LANDED, NODES, USAGE
 
 DEFAULT_CLUSTER = "default"
@@ -20,21 +20,23 @@ _decode_nodes = decoder(NODES)
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """All that one link lands.
+    """All that one offset range brings.
 
     Args:
-        link: the stretch it came from.
+        range: where it came from.
         table: name of the table.
         rows: in the table's full schema, landing columns included; often none.
         dead_letters: in the dead-letter table's schema.
         unknown_fields: name of each field outside the catalogue, and how often it was seen.
+        is_gap: whether the broker had dropped all of it unread.
     """
 
-    link: Link
+    range: OffsetRange
     table: str
     rows: pa.Table
     dead_letters: pa.Table
     unknown_fields: Mapping[str, int]
+    is_gap: bool = False
 
 
 def land(batch: MessageBatch, decode: Decode, capacities: Capacities, *, cluster: str = DEFAULT_CLUSTER) -> Landing:
@@ -52,7 +54,9 @@ def land(batch: MessageBatch, decode: Decode, capacities: Capacities, *, cluster
         rows, impossible = without_impossible(rows, capacities)
         rejects = pa.concat_tables([rejects, rejects_table(impossible)])
     letters = dead_letters(batch, rejects)
-    return Landing(batch.link, decoded.table, _with_origin(rows, batch, decoded.table), letters, decoded.unknown_fields)
+    return Landing(
+        batch.range, decoded.table, _with_origin(rows, batch, decoded.table), letters, decoded.unknown_fields
+    )
 
 
 def with_nodes(known: Capacities, batch: MessageBatch, cluster: str = DEFAULT_CLUSTER) -> Capacities:

@@ -1,4 +1,4 @@
-"""Atomic file operations: create a whole file only if it does not exist, or replace it at once. An edge."""
+"""Atomic file operations: readers see a whole file or none. An edge."""
 
 import os
 import uuid
@@ -6,22 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
-
-
-def create_exclusively(path: Path, content: bytes) -> bool:
-    """Create `path` with all of `content`, unless it exists; True when this call created it.
-
-    The content is complete and on disk before the name appears, so a reader sees all of it or nothing.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _write_temporary(path, content)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink()
-    return True
 
 
 def replace_atomically(path: Path, content: bytes) -> None:

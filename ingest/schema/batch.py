@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import TIMESTAMP
 
 LATEST_MS = 32_503_680_000_000
@@ -14,16 +14,16 @@ LATEST_MS = 32_503_680_000_000
 
 @dataclass(frozen=True, slots=True)
 class MessageBatch:
-    """Messages of one link, in order.
+    """Messages of one offset range, in order.
 
     Args:
-        link: from the position read from to the position read to.
+        range: from the position read from to the position read to.
         offsets: (n,) offset, or line, of each message; int64.
         arrived_at: (n,) the broker's timestamps.
         values: (n,) the bytes; null where a message had none.
     """
 
-    link: Link
+    range: OffsetRange
     offsets: pa.Array
     arrived_at: pa.TimestampArray
     values: pa.BinaryArray
@@ -33,12 +33,12 @@ class MessageBatch:
 class Gap:
     """A stretch that the broker no longer holds and that was never landed."""
 
-    link: Link
+    range: OffsetRange
 
     @property
     def offsets(self) -> int:
         """How many offsets were lost; at most so many records."""
-        return self.link.end - self.link.start
+        return self.range.end - self.range.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,17 @@ class Backlog:
     waited_s: float = 0.0
 
 
-def message_batch(link: Link, offsets: list[int], times_ms: list[int], values: list[bytes | None]) -> MessageBatch:
+def message_batch(
+    range_: OffsetRange, offsets: list[int], times_ms: list[int], values: list[bytes | None]
+) -> MessageBatch:
     """A batch from columns of plain values.
 
     Args:
-        link: the stretch.
+        range_: where they come from.
         offsets: (n,) offsets.
         times_ms: (n,) milliseconds since 1970; a sender may set any, so they are held between 1970 and 3000.
         values: (n,) bytes.
     """
     held = np.clip(np.array(times_ms, dtype=np.int64), 0, LATEST_MS)
     arrived_at = pa.array(held * 1000).cast(TIMESTAMP)
-    return MessageBatch(link, pa.array(offsets, pa.int64()), arrived_at, pa.array(values, pa.binary()))
+    return MessageBatch(range_, pa.array(offsets, pa.int64()), arrived_at, pa.array(values, pa.binary()))

@@ -8,15 +8,6 @@ class IngestError(Exception):
     """Something in ingest cannot go on; the message says what to do."""
 
 
-class LinkTaken(IngestError):
-    """Another consumer already landed the batch that starts here; this one's files stay orphans."""
-
-    def __init__(self, topic: str, partition: int, start: int) -> None:
-        super().__init__(
-            f"{topic}[{partition}] from offset {start} was landed by another consumer: read the chain's end again"
-        )
-
-
 class FetchFailed(IngestError):
     """Jars could not be fetched, or are not the bytes that were listed."""
 
@@ -40,7 +31,7 @@ class BadCpuset(IngestError):
 class DamagedLake(IngestError):
     """A file that counts cannot be read."""
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, path: Path | str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(
             f"{path} cannot be read ({reason}): restore it from a copy; nothing else of the lake is harmed"

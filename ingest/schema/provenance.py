@@ -23,8 +23,8 @@ def checked_origin(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """One landed stretch of a topic's partition: positions start (read from) to end (read to, exclusive).
+class OffsetRange:
+    """A landed range of a topic's partition: positions start (read from) to end (read to, exclusive).
 
     Offsets have holes, so `end` is the consumer's position after the batch, not the last offset plus one.
     """

@@ -32,13 +32,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table: rows are unique by `key`; `time` places a row in the lake."""
+    """One table: rows are unique by `key`; `time` places a row in the lake, and is empty where rows have none."""
 
     name: str
     version: int
     key: tuple[str, ...]
     time: str
     columns: tuple[Column, ...]
+    meaning: str = ""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -159,6 +160,7 @@ USAGE = Table(
         *SIGNALS,
         *LANDING,
     ),
+    "Use, latency and pressure of each container, by interval.",
 )
 
 UNKNOWN_NODE = "unknown"
@@ -231,6 +233,7 @@ SAMPLES = Table(
         ),
         *LANDING,
     ),
+    "Metrics of exporters as they were sent, one value a row; usage is made of them.",
 )
 
 NODE_EVENTS = ("add", "delete")
@@ -279,6 +282,7 @@ NODES = Table(
         _count("cost_micros_per_hour", "10^-6 of the currency", "cost of an hour"),
         *LANDING,
     ),
+    "What nodes have and where they are, whenever that changed.",
 )
 
 NODE_USAGE = Table(
@@ -300,6 +304,7 @@ NODE_USAGE = Table(
         *SIGNALS,
         *LANDING,
     ),
+    "Use and pressure of whole nodes, by interval.",
 )
 """What is measured of a whole node in one interval, its system's own use included."""
 
@@ -346,6 +351,7 @@ PLACEMENTS = Table(
         _flag("volume_claims", "mounts persistent volume claims, whose volumes may be bound to a zone"),
         *LANDING,
     ),
+    "Which container ran where, asked for what and when it ended, as events.",
 )
 
 LIVE_SIGNALS = (
@@ -382,6 +388,7 @@ LIVE_STATE = Table(
         *(c for c in SIGNALS if c.name in LIVE_SIGNALS),
         *LANDING,
     ),
+    "Each container's minute so far, published by the streaming job.",
 )
 """Means of a container's minute so far, as the streaming job publishes them to refreshers on topic node_state."""
 
@@ -403,7 +410,54 @@ DEAD_LETTERS = Table(
         Column("payload", pa.binary(), "", "the message as it came"),
         *LANDING,
     ),
+    "Records and values that were rejected, with the reason.",
 )
 
 LANDED = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS, LIVE_STATE)}
 """Tables that messages turn into."""
+
+
+UNKNOWN_FIELDS = Table(
+    "unknown_fields",
+    1,
+    ("topic", "partition", "start", "field"),
+    "",
+    (
+        _key("topic", "topic of the records"),
+        Column("partition", pa.int32(), "", "partition of the records", required=True),
+        Column("start", pa.int64(), "", "first offset of the batch", required=True),
+        _key("field", "name outside the catalogue"),
+        Column("seen", pa.int64(), "", "how often it was seen in the batch", 0, required=True),
+    ),
+    "Fields of records that no column takes, by batch; a batch that a crash cut in two may count twice.",
+)
+
+GAPS = Table(
+    "gaps",
+    1,
+    ("topic", "partition", "start"),
+    "",
+    (
+        _key("topic", "topic of the records"),
+        Column("partition", pa.int32(), "", "partition of the records", required=True),
+        Column("start", pa.int64(), "", "first offset that is missing", required=True),
+        Column("end", pa.int64(), "", "first offset after it that is not", required=True),
+    ),
+    "Offsets that the broker had deleted before they were ingested.",
+)
+
+TOPIC_IDS = Table(
+    "topic_ids",
+    1,
+    ("topic", "number"),
+    "",
+    (
+        _key("topic", "name of the topic"),
+        Column("number", pa.int64(), "", "1 for the first topic of that name, more where another was accepted", 1),
+        _key("id", "id that the broker gave it; empty from brokers that give none"),
+    ),
+    "Topics that were ingested, so that a recreated one is refused.",
+)
+
+LAKE_OWN = {t.name: t for t in (UNKNOWN_FIELDS, GAPS, TOPIC_IDS)}
+"""What a lake keeps of ingestion besides rows; every lake may have them."""

@@ -1,7 +1,7 @@
 """Names of unknown fields: so many, and of such a length, that a sender cannot fill our memory. Kernel."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 MAX_UNKNOWN_NAMES = 100
 MAX_NAME_LENGTH = 100
@@ -17,3 +17,11 @@ def bounded_counts(times: Mapping[str, int]) -> dict[str, int]:
     kept = sorted(counts)[:MAX_UNKNOWN_NAMES]
     rest = counts.total() - sum(counts[name] for name in kept)
     return {name: counts[name] for name in kept} | ({OTHERS: rest} if rest else {})
+
+
+def total_counts(times: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """How often each name was seen in all of them."""
+    counts: Counter[str] = Counter()
+    for some in times:
+        counts.update(some)
+    return bounded_counts(counts)

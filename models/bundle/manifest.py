@@ -147,6 +147,8 @@ class Provenance(BaseModel):
     """Of the trainer, by name."""
     sampled: Sampled | None = None
     """None where the models learnt from all rows there were."""
+    versions: dict[str, int] = Field(default_factory=dict)
+    """Of the lake's tables that were read, as Delta Lake counts; none in bundles written before there were any."""
 
 
 class Manifest(BaseModel):

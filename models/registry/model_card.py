@@ -193,6 +193,9 @@ def _reproduced(manifest: Manifest) -> Iterator[str]:
     if manifest.provenance is not None:
         if (how := manifest.provenance.sampled) is not None:
             yield from ("", f"They are drawn by `--max-rows {how.max_rows}`, power {how.power:g}, seed {how.seed}.")
+        if versions := manifest.provenance.versions:
+            named = ", ".join(f"`{table}` {version}" for table, version in versions.items())
+            yield from ("", f"Versions of the lake's tables: {named}.")
         settings = ", ".join(f"{k} {_number(v)}" for k, v in manifest.provenance.settings.items())
         yield from ("", f"Settings: {settings}.")
 

@@ -133,12 +133,12 @@ def mentions(path: str, table: str) -> bool:
 
 
 def writes(earlier: list[Step], table: str) -> bool:
-    """Whether a module writes the table; a table named by its rows is mentioned in one module, appended in another."""
+    """Whether a module writes the table; a table named by its rows is mentioned in one module, landed in another."""
     paths = {step.module for step in earlier}
     if any(touches(path, table, WRITES) for path in paths):
         return True
     appends = any(
-        isinstance(call.func, ast.Attribute) and call.func.attr == "append" and "table" in _names(call.args[0])
+        isinstance(call.func, ast.Attribute) and call.func.attr == "land" and "table" in _names(call.args[0])
         for path in paths
         for call in module(path).calls
         if call.args

@@ -68,7 +68,7 @@ READERS = {
         "cohabit.lifecycle.training_serving_skew",
     ),
     *("cohabit.plans.plan_inputs", "advisor.scoring.score_table_file", "advisor.ui.site.forms"),
-    *("ingest.lake.layout", "ingest.lake.checkpoints"),
+    "ingest.lake.fence",
     *("cohabit.backtest.pair_file", "benchmarks.interference_files"),
     *("benchmarks.reassign.roadef", "benchmarks.reassign.tianchi"),
 }

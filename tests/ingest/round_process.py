@@ -9,20 +9,17 @@ import random
 import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from threading import Event
 
 from ingest.kafka_io.replay import Sender
 from ingest.kafka_io.stream_files import Message
-from ingest.lake.checkpoint_writer import checkpoint
-from ingest.lake.compaction import When, compact
-from ingest.lake.retention import sweep
 from ingest.lake.tables import Lake
+from ingest.lake.upkeep import When, compact, vacuum
 from ingest.schema.tables import DEAD_LETTERS, LANDED
 
 NOON_S = 1_772_366_400
 STEP_S = 17
-PAUSE_S = 0.02
+PAUSE_S = 0.15
 MESSAGES_AT_ONCE = 5
 LATE_S = 300
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -59,20 +56,19 @@ def produce(bootstrap: str, topic: str, records: int, seed: int) -> None:
         sender.flush()
 
 
-def upkeep(folder: Path) -> None:
-    """Compact, sweep and write checkpoints again and again, without grace, while others land."""
+def upkeep(uri: str) -> None:
+    """Compact and vacuum again and again, and keep no file that is out of use, while others land."""
     tables = {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS}
     pause = Event()
     while not pause.wait(0.2):
-        lake = Lake.open(folder, tables)
+        lake = Lake.open(uri, tables)
         for table in ("usage", DEAD_LETTERS.name):
             compact(lake, table, When(LATER), lambda _done, _total: None)
-            sweep(lake, table, LATER, grace=timedelta())
-        checkpoint(lake, LATER)
+            vacuum(lake, table, retention=timedelta())
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "produce":
         produce(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     else:
-        upkeep(Path(sys.argv[2]))
+        upkeep(sys.argv[2])

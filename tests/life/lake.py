@@ -22,10 +22,11 @@ from features.schema.tables import PROFILES, TABLES
 from ingest.decode.formats.format_registry import decoder_named
 from ingest.lake.tables import Lake
 from ingest.pipeline.plausibility import Capacities
+from ingest.pipeline.sink import LakeSink
 from ingest.pipeline.transform import Landing, land
 from ingest.schema.batch import MessageBatch, message_batch
-from ingest.schema.provenance import Link
-from ingest.schema.tables import DEAD_LETTERS, TIMESTAMP
+from ingest.schema.provenance import OffsetRange
+from ingest.schema.tables import TIMESTAMP
 from tests.life import cadvisor, otlp, prometheus, telegraf
 from tests.life.kube import watched
 from tests.life.sending import Sent
@@ -151,17 +152,13 @@ class World:
     def _batch(self, topic: str, records: list[Sent]) -> MessageBatch:
         start = self._ends.get(topic, 0)
         self._ends[topic] = start + len(records)
-        link = Link(topic, 0, start, self._ends[topic])
+        link = OffsetRange(topic, 0, start, self._ends[topic])
         offsets = list(range(start, self._ends[topic]))
         values: list[bytes | None] = [record.value for record in records]
         return message_batch(link, offsets, [record.arrived_ms for record in records], values)
 
     def _commit(self, landings: list[Landing]) -> None:
-        link = replace(landings[0].link, end=landings[-1].link.end)
-        rows = pa.concat_tables(landing.rows for landing in landings)
-        files = self.lake.append(landings[0].table, rows, link)
-        letters = pa.concat_tables(landing.dead_letters for landing in landings)
-        self.lake.commit(link, (*files, *self.lake.append(DEAD_LETTERS.name, letters, link)))
+        assert LakeSink(self.lake).write_all(landings) == []
 
 
 @cache

@@ -79,10 +79,14 @@ def restore_command(folder: BackupFolder) -> None:
 def _places(own: "Settings", engine: "Engine") -> "Places":
     from cohabit.backup.archive import Places
     from cohabit.plans.create import PLANS
-    from ingest.lake.layout import local_folder
+    from ingest.lake.folder import Folder
+    from ingest.lake.stores import store_of
 
     folders = {"lines": own.billing.ledger_dir, "plans": own.registry.parent / PLANS, "registry": own.registry}
-    return Places(own.cluster, {**folders, "lake": local_folder(own.lake)}, engine)
+    lake = store_of(own.lake)
+    if isinstance(lake, Folder):
+        return Places(own.cluster, {**folders, "lake": lake.root}, engine)
+    return Places(own.cluster, folders, engine, lake)
 
 
 @contextmanager

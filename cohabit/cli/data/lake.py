@@ -14,9 +14,9 @@ from cohabit.terminal.console import bar, console, show_table
 from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
-    from ingest.lake.check import Report
-    from ingest.lake.retention import Freed
+    from ingest.lake.check import Heap, Report
     from ingest.lake.tables import Lake
+    from ingest.lake.upkeep import Freed
 
 KEPT = ("nodes", "placements")
 """Tables whose oldest rows still say what is true today: they expire only when they are named."""
@@ -25,12 +25,6 @@ MAX_HOURS, MAX_DAYS = 24 * 366 * 10, 366 * 50
 
 lake_app = typer.Typer(no_args_is_help=True, help="Maintain the lake: check it, compact its files, expire old rows.")
 
-Grace = Annotated[
-    float,
-    typer.Option(
-        "--grace", min=0, max=MAX_HOURS, help="Grace period of replaced files, in hours; readers may use them."
-    ),
-]
 TableOption = Annotated[list[str] | None, typer.Option("--table", help="Only this table; repeatable.")]
 
 
@@ -41,7 +35,7 @@ def check_command(
     rows: Annotated[bool, typer.Option("--rows", help="Read every row too, not only footers.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Check every commit log, manifest and live file. Exits 1 if any is damaged."""
+    """Check every table's log and every file that it names. Exits 1 if any is damaged."""
     from cohabit.terminal.locations import existing_lake
     from ingest.lake.check import check
 
@@ -64,31 +58,33 @@ def compact_command(
         float,
         typer.Option("--older-than", min=0, max=MAX_HOURS, help="Minimum age of the newest write, in hours."),
     ] = 2.0,
-    grace: Grace = 1.0,
+    full: Annotated[
+        bool, typer.Option("--full", help="Also delete files that no version names, of writers that died; weekly.")
+    ] = False,
 ) -> None:
-    """Merge small files. Rows and running readers are not affected.
+    """Merge small files (OPTIMIZE) and delete unused ones (VACUUM). Rows and running readers are not affected.
 
-    It also writes a checkpoint of the commit log, so that opening the lake need not replay all commits.
-
-    A later run deletes replaced files after the grace period, which must exceed the lag of `cohabit features --follow`:
-    that reads the files themselves.
+    Replaced files are deleted once the table's log no longer keeps the versions that name them: after 2 days for
+    ingested tables, 30 for computed ones. Files that no version names are kept for 7 days, since their writer may only
+    be slow.
     """
     from cohabit.terminal.locations import existing_lake
-    from ingest.lake.checkpoint_writer import checkpoint
-    from ingest.lake.compaction import When, compact
+    from ingest.lake.upkeep import UNTRACKED, When, compact, vacuum
+    from ingest.schema.tables import LAKE_OWN
 
     opened, now = existing_lake(settings(), lake), datetime.now(UTC)
     when, lines = When(now, timedelta(hours=older_than)), []
-    for name in _tables(opened, table, but=()):
+    for name in [*_tables(opened, table, but=()), *(() if table else LAKE_OWN)]:
         with bar(f"compacting {name}") as shown:
             done = compact(opened, name, when, shown.reach)
-        freed = _sweep(opened, name, now, grace)
-        result = f"{done.into:,}" if done.won else "another process was faster"
+        freed = vacuum(opened, name, everything=full)
         if done.files or freed.files:
-            lines.append((name, f"{done.files:,}", result, f"{done.rows:,}", f"{freed.files:,}", _size(freed)))
-    checkpoint(opened, now)
+            files, into, rows = f"{done.files:,}", f"{done.into:,}", f"{done.rows:,}"
+            lines.append((name, files, into, rows, f"{freed.files:,}", _size(freed)))
+    if full:
+        opened.store.tidy(now - UNTRACKED)
     if not lines:
-        console.print(f"nothing to compact in {opened.root}")
+        console.print(f"nothing to compact in {opened.uri}")
         return
     show_table("compacted", ("table", "files", "into", "rows", "deleted", "bytes freed"), lines)
 
@@ -104,17 +100,17 @@ def expire_command(
     lake: LakeOption = None,
     table: TableOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only list.")] = False,
-    grace: Grace = 1.0,
 ) -> None:
     """Delete rows older than a day. Without --yes it only lists them.
 
-    Committed offsets stay, so no record is ingested again. Rows disappear at once, files after the grace period, by the
-    next compact or expire. Nodes and placements are deleted only if named: their oldest rows may still be valid.
+    Committed offsets stay, so no record is ingested again. Rows disappear at once, their files when `cohabit lake
+    compact` finds that no version that the log keeps names them. Nodes and placements are deleted only if named: their
+    oldest rows may still be valid.
 
     A scheduled job gives its own day and the days to keep: --before 2026-11-24 --keep-days 800.
     """
     from cohabit.terminal.locations import existing_lake
-    from ingest.lake.retention import expire, expiring
+    from ingest.lake.upkeep import expire, expiring
 
     now = datetime.now(UTC)
     if before.replace(tzinfo=UTC) > now:
@@ -126,16 +122,15 @@ def expire_command(
     for name in _tables(opened, table, but=KEPT):
         going = expiring(opened, name, moment)
         if yes:
-            expire(opened, name, moment, now)
-        freed = _sweep(opened, name, now, grace) if yes else None
-        if going.rows or (freed and freed.files):
-            lines.append((name, f"{going.rows:,}", f"{going.files:,}", _size(going), _size(freed) if freed else "-"))
+            expire(opened, name, moment)
+        if going.rows:
+            lines.append((name, f"{going.rows:,}", f"{going.files:,}", _size(going)))
     if not lines:
-        console.print(f"nothing in {opened.root} is older than {before:%Y-%m-%d}")
+        console.print(f"nothing in {opened.uri} is older than {before:%Y-%m-%d}")
         return
     title = f"{'gone' if yes else 'would go'}: rows before {before:%Y-%m-%d}"
-    show_table(title, ("table", "rows", "files", "bytes", "freed now"), lines)
-    console.print("the next run deletes files after the grace period" if yes else "nothing was changed; add --yes")
+    show_table(title, ("table", "rows", "files", "bytes"), lines)
+    console.print("`cohabit lake compact` deletes the files later" if yes else "nothing was changed; add --yes")
 
 
 @lake_app.command("accept-topic")
@@ -154,12 +149,13 @@ def accept_topic_command(
     """
     from cohabit.ingestion.accepted_topics import accept_topic
     from cohabit.terminal.locations import existing_lake
+    from ingest.lake.topic_ids import TopicIds
 
     own = settings()
     opened = existing_lake(own, lake)
     accept_topic(opened, topic, own.kafka.brokers(bootstrap))
     console.print(
-        f"topic {topic} accepted; `cohabit ingest` starts at its offset 0, as {opened.topic_ids.origin(topic)}"
+        f"topic {topic} accepted; `cohabit ingest` starts at its offset 0, as {TopicIds(opened).origin(topic)}"
     )
 
 
@@ -169,10 +165,8 @@ def _tables(lake: "Lake", named: Sequence[str] | None, but: Sequence[str]) -> li
     return [name for name in lake.tables if name not in but]
 
 
-def _sweep(lake: "Lake", table: str, now: datetime, grace_hours: float) -> "Freed":
-    from ingest.lake.retention import sweep
-
-    return sweep(lake, table, now, timedelta(hours=grace_hours))
+def _heap(heap: "Heap") -> tuple[str, str]:
+    return f"{heap.files:,}", f"{heap.size_bytes:,}"
 
 
 def _size(freed: "Freed") -> str:
@@ -181,13 +175,17 @@ def _size(freed: "Freed") -> str:
 
 def _show_report(lake: "Lake", report: "Report") -> None:
     lines = [
-        ("links", f"{report.links:,}", ""),
+        ("tables (commits)", f"{report.tables:,}", f"{report.commits:,}"),
         ("offsets deleted by the broker before ingestion", f"{report.gaps:,}", f"{report.gap_offsets:,}"),
         ("live files (rows)", f"{report.files:,}", f"{report.rows:,}"),
-        ("files in the grace period (bytes)", f"{report.waiting.files:,}", f"{report.waiting.size_bytes:,}"),
+        (
+            "replaced files, kept for older versions (bytes)",
+            f"{report.waiting.files:,}",
+            f"{report.waiting.size_bytes:,}",
+        ),
         ("orphan files, harmless (bytes)", f"{report.orphans.files:,}", f"{report.orphans.size_bytes:,}"),
     ]
-    show_table(f"lake {lake.root}", ("what", "number", "of"), lines)
+    show_table(f"lake {lake.uri}", ("what", "number", "of"), lines)
     for damage in report.damage[:MAX_DAMAGE]:
         console.print(f"damaged: {damage.path}: {damage.what}; {damage.remedy}", soft_wrap=True)
     if len(report.damage) > MAX_DAMAGE:

@@ -126,7 +126,7 @@ def run_ingest(
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
         if wishes.processes == 1:
             count, well = land_from_kafka(job, 0, stop, _Landed(status)), True
-            console.print(f"{count:,} messages landed in {opened.root}")
+            console.print(f"{count:,} messages landed in {opened.uri}")
         else:
             well = run_members(partial(run_member, job), wishes.processes, stop, until)
     show_lake(opened)
@@ -150,7 +150,7 @@ def _ingest_files(
         count = ingest_files(
             folder, topics, opened, until="end", stop=stop, metrics=metrics, formats=formats, on_landed=landed
         )
-    console.print(f"{count:,} messages landed in {opened.root}")
+    console.print(f"{count:,} messages landed in {opened.uri}")
     show_lake(opened)
 
 
@@ -190,7 +190,7 @@ class _Landed:
 
     def __call__(self, landing: "Landing") -> None:
         """Add a batch."""
-        self._count += landing.link.end - landing.link.start
+        self._count += landing.range.end - landing.range.start
         self._status.update(f"{self._count:,} messages landed; Ctrl-C stops after the batch at hand")
         if not console.is_terminal and monotonic() - self._said_s > SAY_EVERY_S:
             self._said_s = monotonic()

@@ -66,7 +66,7 @@ def run_features(
         return
     stretch = None if follow else whole_stretch(opened)
     if stretch is None and not follow:
-        raise CohabitError(f"the lake {opened.root} has no usage: run `cohabit ingest` first, or name another lake")
+        raise CohabitError(f"the lake {opened.uri} has no usage: run `cohabit ingest` first, or name another lake")
     broker = settings.kafka.brokers(bootstrap) if kafka else None
     asked = spark or broker is not None or settings.spark.master is not None
     if stretch is not None and not asked and opened.count("usage", *stretch.samples()) <= MAX_ROWS:
@@ -124,7 +124,7 @@ def _follow(spark: "SparkSession", lake: Lake, broker: Brokers | None, cluster: 
     stop = stop_on_signals()
     how = stream.resumed(lake, stream.JOB, (USAGE.name, SAMPLES.name) if own else ())
     query = stream.follow(streams, lake, how, _report_batch)
-    console.print(f"following {broker or lake.root}; rows of a minute appear once it is final, {stream.WATERMARK} on")
+    console.print(f"following {broker or lake.uri}; rows of a minute appear once it is final, {stream.WATERMARK} on")
     _until_stopped(query, stop)
 
 
@@ -279,7 +279,7 @@ class Training:
 def run_train(settings: Settings, asked: Training) -> None:
     """See `cohabit model train`."""
     from cohabit.training.tables import enough_words
-    from cohabit.training.train_model import DEFAULT_EFFORT, Birth, evaluate_rows, name_at, train_bundle
+    from cohabit.training.train_model import DEFAULT_EFFORT, Birth, as_now, evaluate_rows, name_at, train_bundle
     from cohabit.training.training_rows import diagnosis_of_sample
     from models.estimator.feature_matrix import read_rows
     from models.registry.registry import checked_name
@@ -293,10 +293,11 @@ def run_train(settings: Settings, asked: Training) -> None:
         console.print(f"{there}; another --name trains another", soft_wrap=True)
         return
     promoted = shelf.current() is None if asked.promoted is None else asked.promoted
-    birth = Birth(name, promoted, signer_in(settings))
-    sample = _sample(settings, opened, asked.max_rows, spark=spark, until=asked.until)
+    pinned, versions = as_now(opened)
+    birth = Birth(name, promoted, signer_in(settings), versions)
+    sample = _sample(settings, pinned, asked.max_rows, spark=spark, until=asked.until)
     table = sample.rows
-    measured = diagnosis_of_sample(opened, sample, _on_spark(settings, spark=spark))
+    measured = diagnosis_of_sample(pinned, sample, _on_spark(settings, spark=spark))
     with steps("evaluating") as advance:
         metrics = evaluate_rows(read_rows(table), DEFAULT_EFFORT, advance, measured)
         advance("training")

@@ -21,11 +21,11 @@ from features.jobs.job_plan import (
     profile_times,
 )
 from features.jobs.spark.decoding import decoded
+from features.jobs.spark.lake_tables import rows_of
 from features.jobs.spark.steps import (
     by_app,
     by_node,
     on_placed_nodes,
-    spark_schema,
     with_antagonists,
     with_contention,
     with_labels,
@@ -120,9 +120,8 @@ def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame
 
 
 def landed(spark: SparkSession, lake: Lake, table: Table, start: datetime, end: datetime) -> DataFrame:
-    """Rows of the files that overlap [start, end); edges are the caller's."""
-    files, schema = lake.files(table.name, start, end), spark_schema(table.schema)
-    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+    """Rows with a time in [start, end)."""
+    return rows_of(spark, lake, table, start, end)
 
 
 def kafka_usage(spark: SparkSession, lake: Lake, bootstrap: Brokers | str, cluster: str) -> DataFrame:

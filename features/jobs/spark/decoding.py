@@ -11,7 +11,7 @@ from ingest.pipeline.consumer_loop import Formats
 from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.transform import land
 from ingest.schema.batch import MessageBatch
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import TIMESTAMP, Table
 
 MESSAGE_COLUMNS = ("value", "topic", "partition", "offset", "timestamp")
@@ -28,7 +28,7 @@ def decoded(messages: DataFrame, table: Table, formats: Formats, nodes: pa.Table
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for part in message_batches(batch):
-                decode = formats.decoders[part.link.topic]
+                decode = formats.decoders[part.range.topic]
                 yield from land(part, decode, capacities, cluster=formats.cluster).rows.to_batches()
 
     return messages.select(*MESSAGE_COLUMNS).mapInArrow(kernel, spark_schema(table.schema))
@@ -44,7 +44,7 @@ def message_batches(batch: pa.RecordBatch) -> Iterator[MessageBatch]:
         part = batch.filter(mask)
         offsets = part.column("offset")
         span = pc.min_max(offsets)
-        link = Link(place["topic"], place["partition"], span["min"].as_py(), span["max"].as_py() + 1)
+        range_ = OffsetRange(place["topic"], place["partition"], span["min"].as_py(), span["max"].as_py() + 1)
         yield MessageBatch(
-            link, offsets, part.column("timestamp").cast(TIMESTAMP), part.column("value").cast(pa.binary())
+            range_, offsets, part.column("timestamp").cast(TIMESTAMP), part.column("value").cast(pa.binary())
         )

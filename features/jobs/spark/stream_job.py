@@ -18,12 +18,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from features.contention.node_state import Facts, undeleted
 from features.jobs.spark.decoding import decoded
-from features.jobs.spark.steps import node_minutes, node_windows, spark_schema, with_messages, with_windows_state
+from features.jobs.spark.lake_tables import address, stream_of
+from features.jobs.spark.steps import node_minutes, node_windows, with_messages, with_windows_state
 from ingest.kafka_io.connection import Brokers, for_spark, spark_source
 from ingest.kafka_io.topic_admin import TopicAdmin
 from ingest.lake.tables import Lake
+from ingest.lake.topic_ids import TopicIds
 from ingest.pipeline.consumer_loop import Formats
-from ingest.schema.tables import SAMPLES, USAGE, Table
+from ingest.schema.provenance import BatchId
+from ingest.schema.tables import SAMPLES, USAGE
 from ingest.schema.topics import NODE_STATE
 
 JOB = "follow"
@@ -35,7 +38,8 @@ AHEAD = "5 minutes"
 LIVE_WATERMARK = "7 minutes"
 LIVE_AHEAD = "1 minute"
 """Refreshers need the last minutes only, and no clock that runs ahead may take them away."""
-MAX_FILES = 200
+QUERY_ID = "sql.streaming.queryId"
+"""Property in which Spark keeps the id of a query, the same as long as its checkpoint is."""
 MAX_MESSAGES = 200_000
 """In one micro-batch: back-pressure after a standstill."""
 
@@ -53,7 +57,7 @@ class Follow:
         job: under which the lake keeps the batches.
     """
 
-    checkpoint: Path
+    checkpoint: str | Path
     every: str | None = "5 seconds"
     job: str = JOB
 
@@ -63,9 +67,9 @@ def resumed(lake: Lake, job: str, topics: Sequence[str]) -> Follow:
 
     The former checkpoint has offsets of the former topic.
     """
-    again = lake.topic_ids.recreations(topics)
+    again = TopicIds(lake).recreations(topics)
     name = f"{job}-{again + 1}" if again else job
-    return Follow(lake.root / "checkpoints" / name, job=name)
+    return Follow(address(lake, f"checkpoints/{name}"), job=name)
 
 
 def _unchecked() -> None:
@@ -89,7 +93,7 @@ class Streams:
 
 def landed(spark: SparkSession, lake: Lake) -> Streams:
     """Rows as they land in the lake."""
-    return Streams(_landed(spark, lake, USAGE), _landed(spark, lake, SAMPLES))
+    return Streams(stream_of(spark, lake, USAGE), stream_of(spark, lake, SAMPLES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +132,7 @@ def from_kafka(spark: SparkSession, lake: Lake, broker: Broker) -> Streams:
 def _check_topics(lake: Lake, broker: Broker) -> None:
     with closing(TopicAdmin(broker.bootstrap)) as admin:
         for topic, found in admin.ids((USAGE.name, SAMPLES.name, *broker.foreign)).items():
-            lake.topic_ids.check(topic, found)
-
-
-def _landed(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
-    stream = spark.readStream.schema(spark_schema(table.schema)).option("maxFilesPerTrigger", MAX_FILES)
-    return stream.parquet(str(lake.landed_folder(table.name))).select(*table.schema.names)
+            TopicIds(lake).check(topic, found)
 
 
 def _messages(spark: SparkSession, broker: Broker, topics: Sequence[str]) -> DataFrame:
@@ -165,9 +164,11 @@ def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> Str
     def write(windows: DataFrame, batch: int) -> None:
         streams.check()
         facts = Facts(undeleted(lake.read("nodes")), lake.read("placements"))
-        target = lake.batch_path("node_state", how.job, batch)
-        windows.transform(with_windows_state, facts).write.mode("overwrite").parquet(str(target))
-        progress(batch, lake.batch_rows("node_state", how.job, batch))
+        staged = lake.stage("node_state", how.job)
+        windows.transform(with_windows_state, facts).write.parquet(str(staged))
+        query = windows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        origin = BatchId(f"{how.job}.{query}", batch)  # numbers begin anew where a checkpoint was lost
+        progress(batch, lake.append_staged("node_state", staged, origin))
 
     return _start(streams, _Mode("append", WATERMARK), how, write)
 

@@ -24,8 +24,9 @@ from cohabit.billing.slowed_days import days_to_judge, judge_days, unjudged
 from cohabit.cli.main import app
 from features.schema.tables import SLOWED, TABLES
 from ingest.lake.tables import Lake
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import USAGE
+from tests.landed import land_rows
 
 HOURS = 5
 START_US = round(START_S * 1e6)
@@ -218,9 +219,9 @@ def test_a_day_on_which_nothing_was_measured_between_others_counts_as_judged(tmp
     row = stage[1].read("usage").slice(0, 1).drop_columns(["ts"])
     for number in (0, 2, 3):
         at = pa.array([days[number] + timedelta(hours=1)], USAGE.schema.field("ts").type)
-        link = Link("usage", number, 0, 1)
+        link = OffsetRange("usage", number, 0, 1)
         rows = row.append_column("ts", at).select(USAGE.schema.names)
-        lake.commit(link, lake.append("usage", rows, link))
+        land_rows(lake, "usage", link, rows)
     lacking = list[datetime]()
 
     judge_days(lake, days, lambda day, rows: lacking.append(day) if rows is None else None)

@@ -18,8 +18,8 @@ from cohabit.billing.draft import draft_of
 from cohabit.billing.expired_months import refuse_forgotten
 from cohabit.cli.main import app
 from cohabit.config.logs import set_up_logs
-from ingest.lake.retention import expire
 from ingest.lake.tables import Lake
+from ingest.lake.upkeep import expire
 from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, rows
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
 
@@ -56,7 +56,7 @@ def bill(store: Engine, store_address: str, lake: Lake, tmp_path: Path) -> Run:
 
 
 def test_a_month_is_neither_billed_nor_corrected_by_what_is_left_of_it(bill: Run, lake: Lake) -> None:
-    expire(lake, "metered", HOURS[-1], NOW)
+    expire(lake, "metered", HOURS[-1])
 
     for words in (("--month", PERIOD), ("--month", "2026-12", "--correct", PERIOD)):
         code, told = bill("draft", *words)
@@ -65,9 +65,9 @@ def test_a_month_is_neither_billed_nor_corrected_by_what_is_left_of_it(bill: Run
 
 @pytest.mark.parametrize(("table", "refused"), [("pool_hours", True), ("usage", False)])
 def test_only_what_was_metered_is_missed(lake: Lake, table: str, *, refused: bool) -> None:
-    expire(lake, table, bounds(PERIOD)[0], NOW)
+    expire(lake, table, bounds(PERIOD)[0])
     refuse_forgotten(lake, PERIOD)
-    expire(lake, table, HOURS[0] + timedelta(hours=1), NOW)
+    expire(lake, table, HOURS[0] + timedelta(hours=1))
 
     if refused:
         with pytest.raises(Conflict, match="let rows of pool_hours before 2026-11-29 go"):

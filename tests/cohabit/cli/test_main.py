@@ -75,7 +75,7 @@ def write_line(path: str, line: bytes) -> None:
         (["ingest", "broken"], "broken/usage.log line 1 is not 'CreateTime:"),
         (["ingest", "broken", "--lake", "s3://bucket/lake"], "s3://bucket/lake"),
         (["ingest", "broken", "--processes", "2"], "are for Kafka, not for files in broken"),
-        (["model", "train", "--lake", "hdfs://lake"], "use a folder on a file system that can hard-link files"),
+        (["model", "train", "--lake", "hdfs://lake"], "name a folder on a file system with hard links, or a bucket"),
         (["dev", "simulate", "broken", *SMALL], "already contains usage.log"),
         (["dev", "simulate", "stream", "--law", "linear"], "there are saturating, queueing, threshold"),
     ],
@@ -307,7 +307,11 @@ def test_a_refresh_gives_back_what_is_free_right_after_a_snapshot(sent: Broker, 
 
 
 def test_ingest_drains_when_told_to_stop_and_begins_where_it_ended(sent: Broker, tmp_path: Path) -> None:
-    settings = {"COHABIT_KAFKA__BOOTSTRAP": sent.bootstrap, "COHABIT_KAFKA__SESSION_TIMEOUT_MS": "1000"}
+    settings = {
+        "COHABIT_KAFKA__BOOTSTRAP": sent.bootstrap,
+        "COHABIT_KAFKA__SESSION_TIMEOUT_MS": "1000",
+        "COHABIT_KAFKA__COMMIT_EVERY_S": "0.2",
+    }
     lake = Lake.open(tmp_path / "lake", TABLES)
     with running(tmp_path, "ingest", **settings) as process:
         deadline = monotonic() + 120
@@ -334,15 +338,15 @@ def test_a_lake_is_checked_compacted_and_expired_from_the_command_line(cohabit: 
     code, output, _ = cohabit("lake", "check", "--lake", "lake", "--json")
     assert (code, orjson.loads(output)["damage"]) == (0, [])
     assert "nothing to compact" in cohabit("lake", "compact", "--lake", "lake")[1]
-    assert cohabit("lake", "compact", "--lake", "lake", "--older-than", "0", "--grace", "0")[0] == 0
-    assert [path.name for path in Path("lake/lake-checkpoints").iterdir()] == [f"{1:012d}.json"]
+    assert cohabit("lake", "compact", "--lake", "lake", "--older-than", "0", "--full")[0] == 0
+    assert len(list(Path("lake/usage/_delta_log").glob("*.checkpoint.parquet"))) == 1
     assert Lake.open("lake", TABLES).read("usage").equals(before)
 
     tomorrow = ("lake", "expire", "--lake", "lake", "--before", "2026-03-03")
     assert "nothing was changed; add --yes" in cohabit(*tomorrow)[1]
     assert cohabit(*tomorrow[:-1], "2026-04-02", "--keep-days", "30")[1] == cohabit(*tomorrow)[1]
     assert Lake.open("lake", TABLES).read("usage").equals(before)
-    assert cohabit(*tomorrow, "--yes", "--grace", "0")[0] == 0
+    assert cohabit(*tomorrow, "--yes")[0] == 0
     assert Lake.open("lake", TABLES).read("usage").num_rows == 0
     assert Lake.open("lake", TABLES).read("nodes").num_rows > 0
     assert "sound" in cohabit("lake", "check", "--lake", "lake", "--rows")[1]
@@ -373,6 +377,7 @@ def test_several_processes_land_together_and_tell_prometheus(sent: Broker, tmp_p
         "COHABIT_KAFKA__BOOTSTRAP": sent.bootstrap,
         "COHABIT_KAFKA__SESSION_TIMEOUT_MS": "1000",
         "COHABIT_KAFKA__GROUP": "several",
+        "COHABIT_KAFKA__COMMIT_EVERY_S": "0.2",
     }
     lake, words = Lake.open(tmp_path / "lake", TABLES), ("ingest", "--processes", "2", "--metrics-port", "0")
     metrics = (

@@ -5,9 +5,10 @@ from pathlib import Path
 from cohabit.doctor.measurements import examine
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import PLACEMENTS, SAMPLES, Table
 from tests.features.rows import rows_of
+from tests.landed import land_rows
 
 
 def lake_of(folder: Path, **tables: list[dict[str, object]]) -> Lake:
@@ -15,8 +16,8 @@ def lake_of(folder: Path, **tables: list[dict[str, object]]) -> Lake:
     kinds: dict[str, Table] = {"samples": SAMPLES, "placements": PLACEMENTS}
     for name, given in tables.items():
         rows = rows_of(kinds[name], *given)
-        link = Link(f"{name}-by-hand", 0, 0, rows.num_rows)
-        lake.commit(link, lake.append(name, rows, link))
+        link = OffsetRange(f"{name}-by-hand", 0, 0, rows.num_rows)
+        land_rows(lake, name, link, rows)
     return lake
 
 

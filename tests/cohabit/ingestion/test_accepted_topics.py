@@ -17,10 +17,13 @@ from cohabit.refresh.live_state import LiveState
 from features.schema.tables import TABLES
 from ingest.devkafka.broker import Broker, create_topics
 from ingest.kafka_io.connection import Brokers
+from ingest.lake.landing import Positions
 from ingest.lake.tables import Lake
+from ingest.lake.topic_ids import TopicIds
 from ingest.schema.errors import IngestError
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.topics import Topic
+from tests.landed import land_rows
 
 NewTopic = Callable[[str, int], Topic]
 
@@ -74,12 +77,12 @@ def test_a_topic_that_lost_records_under_its_id_can_be_accepted(
 ) -> None:
     topic = new_topic("metrics", 1)
     lake = Lake.open(tmp_path, TABLES)
-    lake.commit(Link(topic.name, 0, 0, 10), ())
+    land_rows(lake, "usage", OffsetRange(topic.name, 0, 0, 10))
 
     code, said = run(kafka, tmp_path, "lake", "accept-topic", topic.name)
 
-    assert (code, lake.topic_ids.origin(topic.name)) == (0, f"{topic.name}@2")
-    assert lake.position(f"{topic.name}@2", 0) is None
+    assert (code, TopicIds(lake).origin(topic.name)) == (0, f"{topic.name}@2")
+    assert Positions(lake).position(f"{topic.name}@2", 0) is None
     assert "offset 0" in said
     assert run(kafka, tmp_path, "lake", "accept-topic", "no-such-topic")[0] == 1
 

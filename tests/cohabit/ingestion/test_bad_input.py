@@ -30,9 +30,10 @@ from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.transform import Landing, land
 from ingest.schema.batch import message_batch
 from ingest.schema.cpuset import membership
-from ingest.schema.errors import DamagedLake
-from ingest.schema.provenance import Link
+from ingest.schema.errors import DamagedLake, IngestError
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import PLACEMENTS, TIMESTAMP, USAGE
+from tests.landed import land_rows
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOON_S = int(NOON.timestamp())
@@ -40,7 +41,7 @@ NOON_S = int(NOON.timestamp())
 
 def landed(*values: bytes) -> Landing:
     batch = message_batch(
-        Link("usage", 0, 0, len(values)), [*range(len(values))], [NOON_S * 1000] * len(values), [*values]
+        OffsetRange("usage", 0, 0, len(values)), [*range(len(values))], [NOON_S * 1000] * len(values), [*values]
     )
     return land(batch, decoder(USAGE), Capacities())
 
@@ -90,8 +91,8 @@ def test_of_a_message_with_countless_records_only_the_first_are_read() -> None:
 def test_the_stretch_of_a_lake_holds_the_window_of_every_sample(tmp_path: Path, offset_us: int) -> None:
     lake = Lake.open(tmp_path, TABLES)
     us = NOON_S * 1_000_000 + offset_us
-    link = Link("usage", 0, 0, 1)
-    lake.commit(link, lake.append("usage", usage_at(us), link))
+    link = OffsetRange("usage", 0, 0, 1)
+    land_rows(lake, "usage", link, usage_at(us))
 
     stretch = whole_stretch(lake)
 
@@ -112,23 +113,22 @@ def test_an_absurd_signal_gives_no_label() -> None:
     assert np.isfinite(log[:-1]).all()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"end": 1, "kind": "batch", "files": [], "unknown_fields": {}, "x": 1}']
-)
-def test_a_damaged_link_is_named(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"add": {"path": 7}}'])
+def test_a_log_with_a_damaged_entry_is_named(tmp_path: Path, content: bytes) -> None:
     lake = Lake.open(tmp_path, TABLES)
-    lake.commit(Link("usage", 0, 0, 1), ())
-    path = next(tmp_path.rglob("links/**/*.json"))
-    path.write_bytes(content)
+    for start in range(3):
+        land_rows(lake, "usage", OffsetRange("usage", 0, start, start + 1))
+    [entry] = tmp_path.rglob(f"usage/_delta_log/{2:020d}.json")
+    entry.write_bytes(content)
 
-    with pytest.raises(DamagedLake, match=path.name):
+    with pytest.raises(IngestError, match="cannot be read"):
         Lake.open(tmp_path, TABLES).read("usage")
 
 
 def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     lake = Lake.open(tmp_path, TABLES)
-    link = Link("usage", 0, 0, 1)
-    lake.commit(link, lake.append("usage", usage_at(NOON_S * 1_000_000), link))
+    link = OffsetRange("usage", 0, 0, 1)
+    land_rows(lake, "usage", link, usage_at(NOON_S * 1_000_000))
     path = next(tmp_path.rglob("*.parquet"))
     path.write_bytes(path.read_bytes()[:100])
 

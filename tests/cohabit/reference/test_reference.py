@@ -17,6 +17,7 @@ from cohabit.reference.routes import listeners
 from features.schema.catalog import FEATURE_NAMES
 from features.schema.tables import TABLES
 from features.training.diagnosis_rows import DIAGNOSIS_NAMES
+from ingest.schema.tables import LAKE_OWN
 from ingest.schema.topics import TOPICS
 
 ROOT = Path(__file__).parents[3]
@@ -73,9 +74,11 @@ def test_every_metric_that_the_code_names_is_there() -> None:
 def test_every_table_topic_column_and_feature_is_there_with_its_meaning() -> None:
     tables, features = text("reference/tables.md"), text("reference/features.md")
 
-    assert re.findall(r"^## (\w+)$", tables, flags=re.MULTILINE)[1:] == [*dict.fromkeys(TABLES)]
+    every = {**TABLES, **LAKE_OWN}
+    assert re.findall(r"^## (\w+)$", tables, flags=re.MULTILINE)[1:] == list(every)
     assert all(f"| `{name}` |" in tables for name in TOPICS)
-    for of in TABLES.values():
+    for of in every.values():
+        assert of.meaning
         section = tables.split(f"\n## {of.name}\n")[1].split("\n## ")[0]
         assert re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE) == [one.name for one in of.columns]
     assert re.findall(r"^\| `(\w+)` \|", features, flags=re.MULTILINE) == [*FEATURE_NAMES, *DIAGNOSIS_NAMES]

@@ -9,7 +9,7 @@ from ingest.pipeline.consumer_loop import NATIVE
 from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.transform import land
 from ingest.schema.batch import MessageBatch, message_batch
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import LIVE_SIGNALS
 from tests.features.rows import at, nodes, placements, usage
 
@@ -18,7 +18,7 @@ FACTS = Facts(nodes({}), placements())
 
 def landed(told: pa.Table, *, arrived_s: float = 200.0, start: int = 0) -> pa.Table:
     values = told["value"].to_pylist()
-    link = Link("node_state", 0, start, start + len(values))
+    link = OffsetRange("node_state", 0, start, start + len(values))
     stamps = [round(at(arrived_s).timestamp() * 1000)] * len(values)
     batch: MessageBatch = message_batch(link, list(range(start, start + len(values))), stamps, values)
     landing = land(batch, NATIVE["node_state"], Capacities())

@@ -26,20 +26,21 @@ from ingest.kafka_io.stream_files import TopicWriter
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import NODES, PLACEMENTS, USAGE, Table
 from ingest.simulator.messages import Faults
 from ingest.simulator.simulate import Plan
 from tests.features.rows import at, rows_of
 from tests.features.sampled import placement_messages, sample_messages
+from tests.landed import land_rows
 
 PLAN = Plan(nodes=4, apps=6, per_node=6, hours=1.25, seed=3, faults=Faults(0.1, 0.1, 0.1, 0.01, 4.0))
 HOURS = Hours.between(PLAN.start, PLAN.start + timedelta(hours=2))
 
 
 def land(lake: Lake, kind: Table, rows: pa.Table) -> None:
-    link = Link(f"{kind.name}-by-hand", 0, 0, rows.num_rows)
-    lake.commit(link, lake.append(kind.name, rows, link))
+    link = OffsetRange(f"{kind.name}-by-hand", 0, 0, rows.num_rows)
+    land_rows(lake, kind.name, link, rows)
 
 
 @pytest.fixture(scope="module")

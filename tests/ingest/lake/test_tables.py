@@ -1,19 +1,22 @@
-"""The lake: what counts is exactly what a link, a batch or a range names."""
+"""The lake: what counts is exactly what a table's log names."""
 
-import json
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.schema.tables import TABLES
-from ingest.lake.layout import DataFile, LinkFacts
+from ingest.lake.folder import Folder
+from ingest.lake.landing import Positions, RangeRows
 from ingest.lake.tables import Lake
-from ingest.schema.errors import DamagedLake, IngestError, LinkTaken
-from ingest.schema.provenance import BatchId, Link
+from ingest.schema.errors import DamagedLake, IngestError
+from ingest.schema.provenance import BatchId, OffsetRange
 from ingest.schema.tables import LANDED, USAGE
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -46,78 +49,54 @@ def lake(tmp_path: Path) -> Lake:
     return Lake.open(tmp_path / "lake", LANDED)
 
 
-def land(lake: Lake, link: Link, rows: pa.Table) -> None:
-    lake.commit(link, lake.append("usage", rows, link))
+def land(lake: Lake, range_: OffsetRange, rows: pa.Table) -> list[OffsetRange]:
+    return Positions(lake).land("usage", [RangeRows(range_, rows)])
+
+
+def position(lake: Lake, partition: int = 0) -> int | None:
+    return Positions(lake).position("usage", partition)
 
 
 def test_landed_rows_come_back_sorted_by_time_and_unchanged(lake: Lake) -> None:
     rows = usage_rows(("b", 0, 1.0, 0), ("a", 0, None, 1), ("a", 3600, 2.0, 2))
 
-    land(lake, Link("usage", 0, 0, 3), rows)
+    land(lake, OffsetRange("usage", 0, 0, 3), rows)
 
     assert lake.read("usage").equals(rows.sort_by([("ts", "ascending"), ("container", "ascending")]))
 
 
-def test_rows_without_a_link_do_not_count(lake: Lake) -> None:
-    lake.append("usage", usage_rows(("a", 0, 1.0, 0)), Link("usage", 0, 0, 1))
+def test_rows_that_are_not_committed_do_not_count(lake: Lake) -> None:
+    lake.files_of("usage", usage_rows(("a", 0, 1.0, 0)))
 
     assert lake.read("usage").num_rows == 0
-    assert lake.position("usage", 0) is None
+    assert position(lake) is None
 
 
-def test_of_two_writers_from_one_position_exactly_one_lands(lake: Lake) -> None:
-    link = Link("usage", 0, 0, 1)
-    zombie = Lake.open(lake.root, LANDED)
-    late = zombie.append("usage", usage_rows(("a", 0, 9.0, 0)), link)
-    land(lake, link, usage_rows(("a", 0, 1.0, 0)))
+def test_a_range_that_does_not_begin_at_the_position_is_refused(lake: Lake) -> None:
+    gap = RangeRows(OffsetRange("usage", 0, 0, 5), usage_rows(), gaps=(OffsetRange("usage", 0, 0, 5),))
 
-    with pytest.raises(LinkTaken):
-        zombie.commit(link, late)
+    assert land(lake, OffsetRange("usage", 0, 5, 6), usage_rows(("a", 0, 1.0, 5))) == [OffsetRange("usage", 0, 5, 6)]
+    assert Positions(lake).land("usage", [gap]) == []
+    assert land(lake, OffsetRange("usage", 0, 5, 6), usage_rows(("a", 0, 1.0, 5))) == []
 
-    assert lake.read("usage")["cpu_cores"].to_pylist() == [1.0]
-    assert zombie.position("usage", 0) == 1
-
-
-def test_a_chain_starts_at_zero_and_has_no_holes(lake: Lake) -> None:
-    with pytest.raises(IngestError, match="ends at 0"):
-        land(lake, Link("usage", 0, 5, 6), usage_rows(("a", 0, 1.0, 5)))
-
-    lake.commit(Link("usage", 0, 0, 5), (), kind="gap")
-    land(lake, Link("usage", 0, 5, 6), usage_rows(("a", 0, 1.0, 5)))
-
-    assert [(link.start, link.end, facts.kind) for link, facts in lake.chain("usage", 0)] == [
-        (0, 5, "gap"),
-        (5, 6, "batch"),
-    ]
-
-
-def test_links_that_were_read_are_never_read_again(lake: Lake) -> None:
-    for start in range(3):
-        land(lake, Link("usage", 0, start, start + 1), usage_rows((f"u{start}", start, 1.0, start)))
-    assert lake.read("usage").num_rows == 3
-
-    for start in range(2):
-        lake.layout.link("usage", 0, start).unlink()
-    land(lake, Link("usage", 0, 3, 4), usage_rows(("u3", 3, 1.0, 3)))
-
-    assert lake.read("usage")["container"].to_pylist() == ["u0", "u1", "u2", "u3"]
-    assert lake.position("usage", 0) == 4
+    assert lake.rows("gaps").to_pylist() == [{"topic": "usage", "partition": 0, "start": 0, "end": 5}]
+    assert (position(lake), lake.read("usage").num_rows) == (6, 1)
 
 
 def test_a_batch_without_rows_still_moves_the_chain(lake: Lake) -> None:
-    land(lake, Link("usage", 2, 0, 7), usage_rows())
+    land(lake, OffsetRange("usage", 2, 0, 7), usage_rows())
 
-    assert Lake.open(lake.root, LANDED).position("usage", 2) == 7
+    assert position(Lake.open(lake.root, LANDED), 2) == 7
 
 
 def test_of_duplicates_the_lowest_position_stays(lake: Lake) -> None:
-    land(lake, Link("usage", 0, 0, 3), usage_rows(("a", 0, 2.0, 1), ("a", 0, 1.0, 0), ("a", 0, 3.0, 2)))
+    land(lake, OffsetRange("usage", 0, 0, 3), usage_rows(("a", 0, 2.0, 1), ("a", 0, 1.0, 0), ("a", 0, 3.0, 2)))
 
     assert lake.read("usage", columns=["cpu_cores"]).to_pylist() == [{"cpu_cores": 1.0}]
 
 
 def test_reading_as_of_sees_only_what_had_arrived(lake: Lake) -> None:
-    land(lake, Link("usage", 0, 0, 2), usage_rows(("a", 0, 1.0, 0), ("a", 30, 2.0, 1)))
+    land(lake, OffsetRange("usage", 0, 0, 2), usage_rows(("a", 0, 1.0, 0), ("a", 30, 2.0, 1)))
 
     seen = lake.read("usage", columns=["cpu_cores"], as_of=T0 + timedelta(seconds=2))
 
@@ -125,7 +104,7 @@ def test_reading_as_of_sees_only_what_had_arrived(lake: Lake) -> None:
 
 
 def test_reading_keeps_to_its_stretch_of_time_and_its_nodes(lake: Lake) -> None:
-    land(lake, Link("usage", 0, 0, 3), usage_rows(("a", 0, 1.0, 0), ("b", 0, 2.0, 1), ("a", 60, 3.0, 2)))
+    land(lake, OffsetRange("usage", 0, 0, 3), usage_rows(("a", 0, 1.0, 0), ("b", 0, 2.0, 1), ("a", 60, 3.0, 2)))
 
     rows = lake.read("usage", T0, T0 + timedelta(seconds=60), ["container"], nodes=["node-of-a"])
 
@@ -153,9 +132,9 @@ def test_replacing_with_rows_outside_the_stretch_is_refused(lake: Lake) -> None:
         lake.replace("usage", T0, T0 + timedelta(seconds=30), "daily", usage_rows(("a", 30, 1.0, 0)))
 
 
-def test_a_lake_without_create_if_absent_is_refused_at_start(tmp_path: Path) -> None:
-    with pytest.raises(IngestError, match="only folders"):
-        Lake.open("s3://bucket/lake", LANDED)
+def test_an_address_that_names_no_store_is_refused_at_start(tmp_path: Path) -> None:
+    with pytest.raises(IngestError, match="names no folder and no bucket"):
+        Lake.open("ftp://host/lake", LANDED)
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(IngestError, match="cannot be used"):
         Lake.open(tmp_path / "file", LANDED)
@@ -164,7 +143,7 @@ def test_a_lake_without_create_if_absent_is_refused_at_start(tmp_path: Path) -> 
 @pytest.mark.parametrize("topic", ["../other", "a/b", "", "."])
 def test_a_topic_never_leads_out_of_the_lake(topic: str) -> None:
     with pytest.raises(IngestError, match="cannot name a place in the lake"):
-        Link(topic, 0, 0, 1)
+        OffsetRange(topic, 0, 0, 1)
 
 
 @settings(max_examples=30)
@@ -186,37 +165,52 @@ def test_replaced_ranges_hold_the_newest_value_of_every_moment(
 
 
 def test_fields_outside_the_catalogue_are_counted_by_name(lake: Lake) -> None:
-    lake.commit(Link("usage", 0, 0, 2), (), unknown_fields={"colour": 2})
-    lake.commit(Link("usage", 1, 0, 2), (), unknown_fields={"colour": 1, "shape": 1})
+    seen = ({"colour": 2}, {"colour": 1, "shape": 1})
+    ranges = [
+        RangeRows(OffsetRange("usage", p, 0, 2), usage_rows(), unknown_fields=some) for p, some in enumerate(seen)
+    ]
+
+    Positions(lake).land("usage", ranges)
 
     assert lake.unknown_fields() == {"colour": 3, "shape": 1}
 
 
-def test_reading_what_is_computed_follows_no_stream(tmp_path: Path) -> None:
-    lake = Lake.open(tmp_path, TABLES)
-    land(lake, Link("usage", 0, 0, 1), usage_rows(("a", 0, 1.0, 0)))
-    (lake.layout.link("usage", 0, 0)).write_bytes(b"damaged")
+def test_a_table_whose_log_is_gone_is_damaged_and_not_empty(lake: Lake) -> None:
+    land(lake, OffsetRange("usage", 0, 0, 1), usage_rows(("a", 0, 1.0, 0)))
+    shutil.rmtree(lake.root / "usage" / "_delta_log")
 
-    assert lake.read("profiles").num_rows == 0
-    assert lake.landed_rows("profiles") == 0
-    with pytest.raises(DamagedLake):
-        lake.read("usage")
-
-
-@pytest.mark.parametrize("path", ["/etc/x", "..", "../x", "data/../../x", "data/..", "a\x00b", "", "a" * 3000])
-def test_what_a_link_says_never_leads_out_of_the_lake(lake: Lake, path: str) -> None:
-    land(lake, Link("usage", 0, 0, 1), usage_rows(("u", 0, 1.0, 0)))
-    link = lake.layout.link("usage", 0, 0)
-    said = json.loads(link.read_bytes())
-    said["files"][0]["path"] = path
-    link.write_text(json.dumps(said))
-
-    with pytest.raises(DamagedLake, match="cannot be read"):
+    with pytest.raises(DamagedLake, match="_delta_log cannot be read"):
         Lake.open(lake.root, TABLES).read("usage")
 
 
-def test_names_with_dots_are_no_way_out() -> None:
-    file = DataFile("usage", "data/a..b/..c/d...parquet", 1, 0, 0)
-    facts = LinkFacts(1, "batch", (file,), {})
+class OvertakenFolder(Folder):
+    """A folder in which another process lands the first rows of a table just before its files are listed."""
 
-    assert LinkFacts.parse(facts.written()) == facts
+    def sizes(self, table: str) -> dict[str, int]:
+        land(Lake.open(self.root, LANDED), OffsetRange("usage", 0, 0, 1), usage_rows(("a", 0, 1.0, 0)))
+        return super().sizes(table)
+
+
+def test_a_table_that_is_created_while_it_is_looked_for_is_not_damaged(tmp_path: Path) -> None:
+    assert Lake(OvertakenFolder(tmp_path), LANDED).read("usage").num_rows == 1
+
+
+def test_a_file_that_is_gone_is_named(lake: Lake) -> None:
+    land(lake, OffsetRange("usage", 0, 0, 1), usage_rows(("a", 0, 1.0, 0)))
+    [file] = lake.files("usage")
+    Path(file).unlink()
+
+    with pytest.raises(DamagedLake, match=Path(file).name):
+        lake.read("usage")
+
+
+def test_a_column_that_came_since_is_null_in_older_rows(tmp_path: Path) -> None:
+    before = replace(USAGE, columns=tuple(one for one in USAGE.columns if one.name != "cpu_cores"))
+    old = Lake.open(tmp_path, {"usage": before})
+    land(old, OffsetRange("usage", 0, 0, 1), usage_rows(("a", 0, 1.0, 0)).drop(["cpu_cores"]))
+
+    lake = Lake.open(tmp_path, LANDED)
+    land(lake, OffsetRange("usage", 0, 1, 2), usage_rows(("b", 0, 2.0, 1)))
+
+    assert lake.read("usage")["cpu_cores"].to_pylist() == [None, 2.0]
+    assert DeltaTable(str(tmp_path / "usage")).to_pyarrow_table()["cpu_cores"].null_count == 1

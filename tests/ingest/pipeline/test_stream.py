@@ -17,6 +17,7 @@ from ingest.decode.formats.native import decoder
 from ingest.devkafka.broker import Broker, running_broker
 from ingest.kafka_io.replay import Pace, Sender, replay
 from ingest.kafka_io.stream_files import Message, TopicWriter, read_messages, topic_path, topics_in
+from ingest.lake.landing import Positions
 from ingest.lake.tables import Lake
 from ingest.pipeline.consumer_loop import Formats
 from ingest.pipeline.dead_letter_topic import DeadLetterTopic
@@ -27,9 +28,10 @@ from ingest.pipeline.runner import NATIVE_FORMATS, ingest_files, ingest_kafka
 from ingest.pipeline.sink import LakeSink
 from ingest.pipeline.transform import Landing
 from ingest.schema.errors import IngestError
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import DEAD_LETTERS, LANDED, NODES, USAGE
 from ingest.schema.topics import Topic
+from tests.landed import land_rows
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOON_S = int(NOON.timestamp())
@@ -75,8 +77,12 @@ def send(kafka: Broker, topic: Topic, *messages: Message) -> None:
         sender.flush()
 
 
-def links(lake: Lake, topic: str, partition: int = 0) -> list[tuple[int, int, str]]:
-    return [(link.start, link.end, facts.kind) for link, facts in lake.chain(topic, partition)]
+def gaps(lake: Lake) -> list[tuple[str, int, int]]:
+    return [(one["topic"], one["start"], one["end"]) for one in lake.rows("gaps").to_pylist()]
+
+
+def position(lake: Lake, topic: str) -> int | None:
+    return Positions(lake).position(topic, 0)
 
 
 def bad_messages() -> dict[str, Message]:
@@ -108,7 +114,7 @@ def test_each_bad_message_is_set_aside_with_its_reason_and_the_stream_goes_on(tm
     rows = lake.read("usage")
     assert rows["container"].to_pylist() == ["first", "u1", "u2", "u3", "u6", "last"]
     assert rows["cpu_cores"].to_pylist() == [None, None, None, None, None, 11.9]
-    assert links(lake, "usage") == [(0, count, "batch")]
+    assert (position(lake, "usage"), gaps(lake)) == (count, [])
 
 
 def test_kafka_and_files_give_the_same_rows(kafka: Broker, new_topic: NewTopic, tmp_path: Path) -> None:
@@ -133,8 +139,7 @@ def test_kafka_and_files_give_the_same_rows(kafka: Broker, new_topic: NewTopic, 
     for table in (USAGE.name, DEAD_LETTERS.name):
         assert ours.read(table).equals(theirs.read(table))
         assert ours.read(table).num_rows
-    assert links(ours, topic.name) == [(0, 58, "batch")]
-    assert len(links(theirs, topic.name)) >= 9
+    assert position(ours, topic.name) == position(theirs, topic.name) == 58
 
 
 def test_a_second_run_begins_where_the_lake_ends(kafka: Broker, new_topic: NewTopic, tmp_path: Path) -> None:
@@ -174,7 +179,7 @@ def test_records_that_the_broker_dropped_unread_make_an_explicit_gap(
 
     from_kafka(kafka, lake, topic)
 
-    assert links(lake, topic.name) == [(0, 4, "gap"), (4, 6, "batch")]
+    assert (position(lake, topic.name), gaps(lake)) == (6, [(topic.name, 0, 4)])
     assert lake.read("usage")["container"].to_pylist() == ["u4", "u5"]
 
 
@@ -186,7 +191,7 @@ def test_records_dropped_while_they_are_awaited_make_a_gap_too(
     send(kafka, topic, usage("u0"), usage("u1"))
 
     def land_the_rest(landing: Landing) -> None:
-        if landing.link.end == 6:
+        if landing.range.end == 6:
             stop.set()
             return
         send(kafka, topic, *(usage(f"u{i}") for i in range(2, 5)))
@@ -202,16 +207,17 @@ def test_records_dropped_while_they_are_awaited_make_a_gap_too(
         metrics=counters(),
         formats=as_usage(topic, None),
         on_landed=land_the_rest,
+        commit_every_s=0,
     )
 
-    assert links(lake, topic.name) == [(0, 2, "batch"), (2, 5, "gap"), (5, 6, "batch")]
+    assert (position(lake, topic.name), gaps(lake)) == (6, [(topic.name, 2, 5)])
 
 
 def test_a_topic_that_ends_before_what_was_ingested_is_refused(
     kafka: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, lake = new_topic("usage", 1), a_lake(tmp_path)
-    lake.commit(Link(topic.name, 0, 0, 10), ())
+    land_rows(lake, "usage", OffsetRange(topic.name, 0, 0, 10))
     send(kafka, topic, usage("u1"))
 
     with pytest.raises(IngestError, match=f"cohabit lake accept-topic {topic.name}"):
@@ -345,11 +351,12 @@ def test_who_leaves_tells_kafka_how_far_it_landed(kafka: Broker, new_topic: NewT
         metrics=counters(),
         formats=as_usage(topic, None),
         on_landed=lambda _: stop.set(),
+        commit_every_s=0,
     )
 
     with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
         committed = admin.list_group_offsets([topic.name])[topic.name]
-    landed = {partition: lake.position(topic.name, partition) for partition in range(30)}
+    landed = {partition: Positions(lake).position(topic.name, partition) for partition in range(30)}
     told = {place.partition: offset.offset for place, offset in committed.items() if offset.offset >= 0}
     assert told == {partition: end for partition, end in landed.items() if end}
     assert len(told) > 1
@@ -381,7 +388,7 @@ def test_a_file_that_grows_is_read_on_and_a_half_written_line_waits(tmp_path: Pa
     from_files(tmp_path, lake, "usage")
 
     assert lake.read("usage")["container"].to_pylist() == ["u1", "u2"]
-    assert links(lake, "usage") == [(0, 1, "batch"), (1, 2, "batch")]
+    assert position(lake, "usage") == 2
     assert topics_in(tmp_path) == ["usage"]
 
 

@@ -16,7 +16,9 @@ from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.devkafka.broker import Broker, create_topics
 from ingest.kafka_io.offsets import last_minutes
 from ingest.kafka_io.topic_admin import TopicAdmin
+from ingest.lake.landing import Positions
 from ingest.lake.tables import Lake
+from ingest.lake.topic_ids import TopicIds
 from ingest.pipeline.consumer_loop import NATIVE, Formats, Landers, ingest
 from ingest.pipeline.kafka_source import ConsumerSettings, KafkaSource
 from ingest.pipeline.metrics import IngestMetrics
@@ -27,9 +29,10 @@ from ingest.pipeline.sink import LakeSink
 from ingest.pipeline.transform import land
 from ingest.schema.batch import message_batch
 from ingest.schema.errors import IngestError
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import DEAD_LETTERS, LANDED
 from ingest.schema.topics import Topic
+from tests.landed import land_rows
 
 NOON_S = 1_772_366_400
 FORMAT = "telegraf-json"
@@ -78,8 +81,8 @@ def seconds(lake: Lake) -> list[int]:
     return sorted({int(ts.timestamp()) - NOON_S for ts in lake.read("samples")["ts"].to_pylist()})
 
 
-def commits(lake: Lake, topic: str, partition: int = 0) -> list[tuple[int, int, str]]:
-    return [(link.start, link.end, facts.kind) for link, facts in lake.chain(topic, partition)]
+def gaps(lake: Lake) -> int:
+    return len(lake.rows("gaps"))
 
 
 def recreate(kafka: Broker, topic: Topic) -> None:
@@ -107,9 +110,8 @@ def test_records_of_an_aborted_transaction_are_not_ingested_and_are_no_gap(
     assert landed == 20
     assert seconds(lake) == [*range(10), *range(200, 210)]
     assert 9e9 not in lake.read("samples")["value"].to_pylist()
-    log = commits(lake, topic.name)
-    assert {kind for _, _, kind in log} == {"batch"}
-    assert (log[0][0], log[-1][1]) == (0, 33)  # 30 records and three markers
+    assert gaps(lake) == 0
+    assert Positions(lake).position(topic.name, 0) == 33  # 30 records and three markers
     assert to_end(kafka, lake, topic) == 0
 
 
@@ -130,7 +132,7 @@ def test_aborted_transactions_alone_are_passed_and_stay_no_gap_once_the_broker_d
 
     assert to_end(kafka, lake, topic, registry) == 1
 
-    assert [(start, kind) for start, _, kind in commits(lake, topic.name)] == [(0, "batch"), (6, "batch")]
+    assert gaps(lake) == 0
     place = {"topic": topic.name, "partition": "0"}
     assert registry.get_sample_value("cohabit_ingest_gaps_total", place) is None
     assert registry.get_sample_value("cohabit_ingest_lag", place) == 0
@@ -209,12 +211,13 @@ def test_a_recreated_topic_is_refused_until_it_is_accepted_whatever_its_length(
     with pytest.raises(IngestError, match=f"cohabit lake accept-topic {topic.name}") as refused:
         to_end(kafka, lake, topic)
     assert len(seconds(lake)) == 99
-    assert lake.topic_ids.accept(topic.name, str(refused.value).split("its id is ")[1].partition(",")[0])
+    assert TopicIds(lake).accept(topic.name, str(refused.value).split("its id is ")[1].partition(",")[0])
     landed = to_end(kafka, lake, topic)
 
     assert landed == new_records
     assert len(seconds(lake)) == 99 + new_records - 1
-    assert lake.partitions() == [(topic.name, 0), (f"{topic.name}@2", 0)]
+    positions = Positions(lake)
+    assert (positions.position(topic.name, 0), positions.position(f"{topic.name}@2", 0)) == (100, new_records)
     letters = lake.read(DEAD_LETTERS.name)
     assert sorted(zip(letters["topic"].to_pylist(), letters["offset"].to_pylist(), strict=True)) == [
         (topic.name, 99),
@@ -241,7 +244,7 @@ def test_a_topic_recreated_while_it_is_read_is_refused_and_read_from_its_start_o
         with pytest.raises(IngestError, match="the ingested one was") as refused:
             ingest(source, sink, first, metrics, Event())
         assert seconds(lake) == [0, 1]
-        lake.topic_ids.accept(topic.name, str(refused.value).split("its id is ")[1].partition(",")[0])
+        TopicIds(lake).accept(topic.name, str(refused.value).split("its id is ")[1].partition(",")[0])
         stop.clear()
         ingest(source, sink, first, metrics, stop)
 
@@ -250,16 +253,16 @@ def test_a_topic_recreated_while_it_is_read_is_refused_and_read_from_its_start_o
 
 def test_an_older_lake_adopts_the_id_that_it_sees_first(kafka: Broker, new_topic: NewTopic, tmp_path: Path) -> None:
     topic, lake = new_topic("rc", 1), a_lake(tmp_path)
-    lake.commit(Link(topic.name, 0, 0, 1), ())
+    land_rows(lake, "usage", OffsetRange(topic.name, 0, 0, 1))
     with producer(kafka) as sender:
         send(sender, topic, [memory(0), memory(1)])
 
-    assert lake.topic_ids.recorded(topic.name) is None
+    assert TopicIds(lake).recorded(topic.name) is None
     assert to_end(kafka, lake, topic) == 1
 
     with closing(TopicAdmin(kafka.bootstrap)) as admin:
-        assert admin.ids([topic.name]) == {topic.name: lake.topic_ids.recorded(topic.name)}
-    assert commits(lake, topic.name) == [(0, 1, "batch"), (1, 2, "batch")]
+        assert admin.ids([topic.name]) == {topic.name: TopicIds(lake).recorded(topic.name)}
+    assert Positions(lake).position(topic.name, 0) == 2
 
 
 def test_the_last_minutes_are_found_behind_the_markers_of_transactions(kafka: Broker, new_topic: NewTopic) -> None:
@@ -296,6 +299,6 @@ def test_capacities_leave_out_what_was_aborted(kafka: Broker, new_topic: NewTopi
 def test_every_format_takes_a_stretch_without_records(name: str) -> None:
     decode = NATIVE[name] if name in NATIVE else decoder_named(name, EXPORTERS)
 
-    landing = land(message_batch(Link("t", 0, 3, 9), [], [], []), decode, Capacities())
+    landing = land(message_batch(OffsetRange("t", 0, 3, 9), [], [], []), decode, Capacities())
 
     assert (landing.rows.num_rows, landing.dead_letters.num_rows) == (0, 0)

@@ -19,13 +19,15 @@ from cohabit.terminal.locations import TOPICS
 from features.jobs.job_plan import whole_stretch
 from features.jobs.local_job import run_local
 from features.schema.tables import TABLES
+from ingest.lake.landing import Positions
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
-from ingest.schema.provenance import Link
+from ingest.schema.provenance import BatchId, OffsetRange
 from ingest.schema.tables import USAGE
 from ingest.simulator.messages import Faults
 from ingest.simulator.simulate import Plan
+from tests.landed import land_rows
 
 PLAN = Plan(nodes=3, apps=3, per_node=12, hours=4.0, seed=4, faults=Faults(0, 0, 0, 0, 0))
 APP_METRICS = ("qps", "rt_mean_ms", "rt_p95_ms", "rt_p99_ms", "cpu_us_per_request", "cpi")
@@ -128,14 +130,28 @@ def test_where_nothing_can_be_looked_at_nobody_is_said_to_be_well(
     assert "PSI was 0 for an hour on node-00" in doctor.stdout or sent({}) != ZERO
 
 
+def test_a_node_of_another_cluster_says_nothing_of_one_of_like_name(stream: Path, tmp_path: Path) -> None:
+    victims(stream, tmp_path, lambda _record: ZERO)
+    lake = Lake.open(tmp_path / "lake", TABLES)
+    rows = lake.read("node_state")
+    for column, value in (("cluster", pa.scalar("other")), ("psi_cpu_some_frac", pa.scalar(0.5))):
+        values = pa.repeat(value, rows.num_rows)
+        rows = rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), values)
+    assert lake.append("node_state", rows, BatchId("other", 0))
+
+    doctor = cohabit(tmp_path, "doctor", "labels")
+
+    assert "PSI was 0 for an hour on node-00" in doctor.stdout
+
+
 def test_labels_that_are_older_than_metrics_by_hours_say_nothing_of_now(stream: Path, tmp_path: Path) -> None:
     """`cohabit features` failed, and exporters went on."""
     calm = victims(stream, tmp_path, lambda _record: {"psi_cpu_some_frac": 1e-4})
     lake = Lake.open(tmp_path / "lake", TABLES)
     last = lake.read("usage").slice(0, 1).to_pylist()[0]
     later = last | {"ts": last["ts"] + timedelta(days=7), "offset": 10**6}
-    link = Link("usage", 0, lake.position("usage", 0) or 0, 10**6 + 1)
-    lake.commit(link, lake.append("usage", pa.Table.from_pylist([later], USAGE.schema), link))
+    link = OffsetRange("usage", 0, Positions(lake).position("usage", 0) or 0, 10**6 + 1)
+    land_rows(lake, "usage", link, pa.Table.from_pylist([later], USAGE.schema))
 
     ran, doctor = cohabit(tmp_path, "victims"), cohabit(tmp_path, "doctor", "labels")
     named = cohabit(tmp_path, "victims", "--at", f"{last['ts'] + timedelta(hours=3):%Y-%m-%dT%H:%M}")

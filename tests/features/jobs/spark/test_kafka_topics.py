@@ -15,6 +15,7 @@ from features.schema.tables import TABLES
 from ingest.devkafka.broker import Broker, create_topics, running_broker
 from ingest.kafka_io.connection import spark_source
 from ingest.lake.tables import Lake
+from ingest.lake.topic_ids import TopicIds
 from ingest.pipeline.consumer_loop import Formats
 from ingest.schema.errors import IngestError
 from ingest.schema.topics import TOPICS
@@ -84,7 +85,7 @@ def test_committed_records_of_the_accepted_topic_alone_are_read(
     with pytest.raises(IngestError, match="cohabit lake accept-topic usage") as refused:
         followed(spark, kafka, lake)
     assert seconds(lake) == before
-    lake.topic_ids.accept("usage", str(refused.value).split("its id is ")[1].partition(",")[0])
+    TopicIds(lake).accept("usage", str(refused.value).split("its id is ")[1].partition(",")[0])
     followed(spark, kafka, lake)
 
     assert stream.resumed(lake, stream.JOB, ("usage", "samples")).job == "follow-2"

@@ -1,0 +1,181 @@
+"""A lake in a folder: durable once files, then the folders that name them, are flushed. An edge."""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import structlog
+
+from ingest.lake.arrow_dataset import ds
+from ingest.lake.store import LINES, LOG, unsupported_lake
+from ingest.schema.errors import DamagedLake
+
+log = structlog.get_logger(__name__)
+
+CHECKED = 100
+"""Newest log entries that are looked at when a table is opened; those before them lie in a checkpoint."""
+SCRATCH = ".unfinished"
+"""Folder below a lake's root for files that belong to no table yet."""
+
+
+class Folder:
+    """A lake in a local folder."""
+
+    options: Mapping[str, str] = {}
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.uri = str(root)
+
+    def is_there(self) -> bool:
+        """Whether the folder exists."""
+        return self.root.is_dir()
+
+    def probe(self) -> None:
+        """Create a file twice: the second time must fail."""
+        scratch = self.root / f".probe-{uuid.uuid4().hex}"
+        target = scratch.with_suffix(".made")
+        try:
+            new = [one for one in (self.root, *self.root.parents) if not one.exists()]
+            self.root.mkdir(parents=True, exist_ok=True)
+            for folder in new:
+                flush(folder.parent)
+            scratch.write_bytes(b"")
+            os.link(scratch, target)
+            with suppress(FileExistsError):
+                os.link(scratch, target)
+                raise unsupported_lake(self.uri, "creating a file twice succeeded twice")
+        except OSError as error:
+            raise unsupported_lake(self.uri, f"creating a file only if absent failed ({error.strerror})") from error
+        finally:
+            for path in (scratch, target):
+                with suppress(OSError):
+                    path.unlink()
+
+    def address(self, name: str) -> str:
+        """A folder's path."""
+        return str(self.root / name)
+
+    def scratch(self) -> Path:
+        """On the same file system, so that giving a file its path copies nothing."""
+        folder = self.root / SCRATCH / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        return folder
+
+    def tidy(self, before: datetime) -> None:
+        """By the age of the folder."""
+        scratch = self.root / SCRATCH
+        for folder in scratch.iterdir() if scratch.is_dir() else ():
+            with suppress(FileNotFoundError):  # its process ended meanwhile
+                if folder.stat().st_mtime < before.timestamp():
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def adopt(self, table: str, files: Sequence[tuple[Path, str]]) -> None:
+        """Flush the files, rename them, and flush the folders that name them."""
+        targets = [(local, self.root / table / path) for local, path in files]
+        for local, target in targets:
+            flush(local)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            local.rename(target)
+        folders = {folder for _, target in targets for folder in target.relative_to(self.root).parents}
+        for folder in sorted(folders, key=lambda one: -len(one.parts)):
+            flush(self.root / folder)
+
+    def dataset(self, table: str, paths: Sequence[str], schema: pa.Schema | None) -> ds.Dataset:
+        """Rows of local files."""
+        return ds.dataset([str(self.root / table / path) for path in paths], schema=schema)
+
+    def sizes(self, table: str) -> dict[str, int]:
+        """By walking the folder."""
+        root = self.root / table
+        found: dict[str, int] = {}
+        for path in root.rglob("*.parquet"):
+            name = path.relative_to(root).as_posix()
+            if not name.startswith(f"{LOG}/"):
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    found[name] = path.stat().st_size
+        return found
+
+    def delete(self, table: str, paths: Sequence[str]) -> None:
+        """One by one."""
+        for path in paths:
+            (self.root / table / path).unlink(missing_ok=True)
+
+    def flush_log(self, table: str, versions: range, *, checkpoint: bool) -> None:
+        """Flush entries, a checkpoint and its name, then the folder."""
+        folder = self.root / table / LOG
+        paths = [folder / f"{version:020d}.json" for version in versions]
+        if checkpoint:
+            paths += [max(folder.glob("*.checkpoint.parquet")), folder / "_last_checkpoint"]
+        for path in paths:
+            with suppress(FileNotFoundError):  # cleaned up meanwhile
+                flush(path)
+        flush(folder)
+        if 0 in versions:
+            flush(folder.parent)
+            flush(folder.parent.parent)
+
+    def mend(self, table: str) -> None:
+        """Only what came last can be torn: entries before it were flushed before it was written."""
+        folder = self.root / table / LOG
+        if not folder.is_dir():
+            return
+        entries = sorted(folder.glob("[0-9]*[0-9].json"))[-CHECKED:]
+        while entries and _rename_if_torn(entries[-1], _read_entry):
+            entries.pop()
+        for path in entries[:-1]:
+            with suppress(FileNotFoundError):  # cleaned up meanwhile
+                if path.stat().st_size == 0:  # readers of Delta Lake take it for a commit of nothing
+                    raise DamagedLake(path, "it is empty")
+        if checkpoint := max(folder.glob("*.checkpoint.parquet"), default=None):
+            _rename_if_torn(checkpoint, pq.read_metadata)
+        last = folder / "_last_checkpoint"
+        if not _is_whole(last, _read_last_checkpoint):
+            last.unlink(missing_ok=True)
+
+
+def _rename_if_torn(path: Path, read: Callable[[Path], object]) -> bool:
+    if _is_whole(path, read):
+        return False
+    log.warning("renamed what a power loss left half written", path=str(path))
+    path.rename(path.with_name(f"{path.name}.torn"))
+    return True
+
+
+def _is_whole(path: Path, read: Callable[[Path], object]) -> bool:
+    try:
+        read(path)
+    except (OSError, ValueError, pa.ArrowException):
+        return not path.exists()
+    return True
+
+
+def _read_entry(path: Path) -> None:
+    """Read a log entry; raises ValueError where lines, or a part of one, are missing."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    stated = [one["commitInfo"][LINES] for one in lines if LINES in one.get("commitInfo", ())]
+    if not lines or stated not in ([], [str(len(lines))]):
+        raise ValueError(path)
+
+
+def _read_last_checkpoint(path: Path) -> None:
+    """Read which checkpoint is the last; raises ValueError where it does not say so, or there is none."""
+    version = int(json.loads(path.read_bytes())["version"])
+    if not any(path.parent.glob(f"{version:020d}.checkpoint*.parquet")):
+        raise ValueError(path)
+
+
+def flush(path: Path) -> None:
+    """Make a file's content, or a folder's names, survive a power loss."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

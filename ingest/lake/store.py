@@ -1,0 +1,81 @@
+"""What a lake's store can do: hold whole, durable files of tables, and let one writer create each log entry. Facts."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from ingest.lake.arrow_dataset import ds
+from ingest.schema.errors import IngestError
+
+LOG = "_delta_log"
+LINES = "cohabitLines"
+"""Key of a log entry's commitInfo: how many lines the entry has. One that was cut after a line would pass as whole."""
+
+
+class Store(Protocol):
+    """Whole files of tables."""
+
+    @property
+    def uri(self) -> str:
+        """The lake's address."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """How the library of tables reaches it, besides its address."""
+
+    def is_there(self) -> bool:
+        """Whether a lake was ever made there."""
+
+    def probe(self) -> None:
+        """Refuse a store on which two writers can both create one file; raises IngestError."""
+
+    def address(self, name: str) -> str:
+        """The address of a table, or of another folder."""
+
+    def scratch(self) -> Path:
+        """A new local folder for files that may become part of a table."""
+
+    def tidy(self, before: datetime) -> None:
+        """Remove such folders that processes left which died before a time."""
+
+    def adopt(self, table: str, files: Sequence[tuple[Path, str]]) -> None:
+        """Give local files their paths in a table; all are durable when it returns."""
+
+    def dataset(self, table: str, paths: Sequence[str], schema: pa.Schema | None) -> ds.Dataset:
+        """Rows of files of a table; None: in the schema of the first."""
+
+    def sizes(self, table: str) -> dict[str, int]:
+        """Bytes of each Parquet file of a table that is there, whether or not it counts."""
+
+    def delete(self, table: str, paths: Sequence[str]) -> None:
+        """Delete files of a table; some may be gone already."""
+
+    def flush_log(self, table: str, versions: range, *, checkpoint: bool) -> None:
+        """Make the log entries of versions durable, and the newest checkpoint if asked."""
+
+    def mend(self, table: str) -> None:
+        """Rename what a power loss left half written at the end of a table's log."""
+
+
+def unsupported_lake(uri: str, reason: str) -> IngestError:
+    """The lake's address names a store on which a commit may be lost."""
+    return IngestError(
+        f"lake {uri!r} cannot be used: {reason}; name a folder on a file system with hard links, or a bucket (s3://, "
+        "gs://, az://) of a store that honours If-None-Match"
+    )
+
+
+def unreachable_lake(uri: str, error: Exception) -> IngestError:
+    """The lake's store does not answer, or refuses its user."""
+    return IngestError(
+        f"lake {uri!r} cannot be reached ({first_line(error)}): check its address, that the store runs, and what your "
+        "credentials allow there, then try again"
+    )
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first; libraries go on for pages."""
+    return str(error).strip().partition("\n")[0]
