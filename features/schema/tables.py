@@ -173,7 +173,7 @@ PROFILES = Table(
         ),
         Column("kind", pa.string(), "", "kind of the labels behind the sensitivities, see `labels`; null: none yet"),
     ),
-    "What is known of an app on a platform: demand, sensitivity, its own normal.",
+    "What is known of an app on a platform: demand, sensitivity, baseline.",
 )
 
 TRAINING = Table(

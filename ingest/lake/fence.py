@@ -129,7 +129,7 @@ class Fence:
             known = self._moved[1] if self._moved[0] == before else {}
             self._write(moves, added, removed, data_change=data_change)
             self.refresh()
-            if self.version == before + 1:  # nobody else committed, so the rest is as it was
+            if self.version == before + 1:  # no other process committed, so the rest is as it was
                 self._moved = self.version, {**known, **{name: next_ for name, (_, next_) in moves.items()}}
             self._flush()
             if self.version // CHECKPOINT_EVERY > max(before, 0) // CHECKPOINT_EVERY:
