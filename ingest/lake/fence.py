@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable, PostCommitHookProperties
     from deltalake.transaction import AddAction, RemoveAction
 
-CHECKPOINT_EVERY = 20
+CHECKPOINT_EVERY = 10
 """Commits between checkpoints, which spare a reader the entries before."""
 STREAM_DAYS, DERIVED_DAYS = 2, 30
 """How long older versions of streamed and of computed tables can be read, at least. A stream commits every ten seconds,
@@ -56,13 +56,17 @@ class Fence:
     _files: tuple[int, tuple[DataFile, ...]] = (-1, ())
     _moved: tuple[int, dict[str, int | None]] = (-1, {})
     _flushed: int = -1
+    _since: int = -1
     _lock: RLock = field(default_factory=RLock)
 
     def refresh(self) -> bool:
         """Look at the table anew; False where there is none yet."""
         with self._lock, self._failures("read"):
+            if self._delta is not None and self.version - self._since >= CHECKPOINT_EVERY:
+                self._delta = None  # it keeps each entry since it was opened, and takes longer with each
             if self._delta is None:
                 self._delta = self._opened() if self.pinned is None else self._at(self.pinned)
+                self._since = self.version
             elif self.pinned is None:
                 self._delta.update_incremental()
             return self._delta is not None
