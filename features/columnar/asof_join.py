@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.columnar.composite_keys import dense, joint, ranks
+from features.columnar.composite_keys import dense, encoded, joint, ranks
 from features.schema.errors import refuse_other_lengths
 
 Ints = NDArray[np.int64]
@@ -75,9 +75,16 @@ def key_codes(left: pa.Table, right: pa.Table, columns: list[str]) -> tuple[Ints
     Returns:
         (n,) codes of the left rows and (m,) codes of the right rows.
     """
-    both = pa.concat_tables([left.select(columns), right.select(columns)], promote_options="default")
-    codes = dense(joint([ranks(both[column]) for column in columns]))
+    codes = dense(joint([_ranks_of_both(left[column], right[column]) for column in columns]))
     return codes[: left.num_rows], codes[left.num_rows :]
+
+
+def _ranks_of_both(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Ints:
+    """(n + m,) codes of the left rows, then of the right ones, that order all as their values do."""
+    (own, at), (other, at_other) = encoded(left), encoded(right)
+    values = [pa.table({"value": pa.concat_arrays([some, pa.nulls(1, some.type)])}) for some in (own, other)]
+    code = ranks(pa.concat_tables(values, promote_options="default")["value"])
+    return np.concatenate([code[: len(own) + 1][at], code[len(own) + 1 :][at_other]])
 
 
 def row_of(left: Ints, right: Ints) -> Ints:

@@ -11,13 +11,25 @@ Ints = NDArray[np.int64]
 MOST = 2**62
 
 
-def ranks(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """(n,) place of each value among the column's distinct values in rising order; null comes last."""
+def encoded(column: pa.ChunkedArray | pa.Array) -> tuple[pa.Array, Ints]:
+    """Distinct values of a column, maybe with others, and (n,) the place of each row's value there; null is behind."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    encoded = values.dictionary_encode(null_encoding="encode")
-    place = np.empty(len(encoded.dictionary), np.int64)
-    place[np.asarray(pc.sort_indices(encoded.dictionary))] = np.arange(len(place))
-    return np.asarray(place[encoded.indices.to_numpy(zero_copy_only=False)], np.int64)
+    coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    places = coded.indices.fill_null(len(coded.dictionary)) if coded.null_count else coded.indices
+    return coded.dictionary, places.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def places(values: pa.Array) -> Ints:
+    """(n + 1,) place of each distinct value in rising order, and of null, which comes last."""
+    place = np.full(len(values) + 1, len(values), np.int64)
+    place[np.asarray(pc.sort_indices(values))] = np.arange(len(values))
+    return place
+
+
+def ranks(column: pa.ChunkedArray | pa.Array) -> Ints:
+    """(n,) codes >= 0 that order rows as the column's values do; null comes last."""
+    values, at = encoded(column)
+    return places(values)[at]
 
 
 def dense(codes: Ints) -> Ints:

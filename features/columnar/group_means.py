@@ -1,5 +1,8 @@
 """Grouped means over sorted rows. Kernel."""
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 import pyarrow as pa
 
@@ -17,25 +20,41 @@ def group_starts(code: Ints) -> Ints:
     return np.flatnonzero(np.diff(code, prepend=-1))
 
 
-def group_means(values: Floats, weight: Floats, starts: Ints) -> Floats:
-    """Weighted mean of each group.
+@dataclass(frozen=True)
+class GroupMeans:
+    """Weighted means of the groups of sorted rows, of one column after the other.
 
     Args:
-        values: (n,) or (n, k) values; NaN is left out.
         weight: (n,) weights > 0.
         starts: (g,) first row of each group.
-
-    Returns:
-        (g,) or (g, k) means; NaN where a group has no value.
-
-    Source: the definition of a weighted mean.
     """
-    by_row = weight if values.ndim == 1 else weight[:, None]
-    known = np.isfinite(values)
-    if not known.any():
-        return np.full((len(starts), *values.shape[1:]), np.nan)
-    total = np.add.reduceat(np.where(known, values * by_row, 0.0), starts)
-    support = np.add.reduceat(np.where(known, by_row, 0.0), starts)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean: Floats = total / support
-    return mean
+
+    weight: Floats
+    starts: Ints
+
+    @cached_property
+    def _whole(self) -> Floats:
+        """(g,) weight of each group, where all values are known."""
+        return np.add.reduceat(self.weight, self.starts)
+
+    def __call__(self, values: Floats) -> Floats:
+        """(g,) mean of (n,) values in each group; NaN is left out, and the mean of a group without a value.
+
+        Source: the definition of a weighted mean.
+        """
+        known = np.isfinite(values)
+        if known.all():
+            whole: Floats = np.add.reduceat(values * self.weight, self.starts) / self._whole
+            return whole
+        if not known.any():
+            return np.full(len(self.starts), np.nan)
+        total = np.add.reduceat(np.where(known, values * self.weight, 0.0), self.starts)
+        support = np.add.reduceat(np.where(known, self.weight, 0.0), self.starts)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean: Floats = total / support
+        return mean
+
+
+def group_means(values: Floats, weight: Floats, starts: Ints) -> Floats:
+    """(g,) weighted means of (n,) values of one column; see GroupMeans."""
+    return GroupMeans(weight, starts)(values)

@@ -42,10 +42,16 @@ def once(samples: pa.Table) -> pa.Table:
     The node is in the key, since every runner sees the samples of one node together and no others.
     """
     key = joint([ranks(samples[name]) for name in ("cluster", "node", "container")])
-    order = rising(key, micros(samples["ts"]))
-    repeated = (np.diff(key[order]) == 0) & (np.diff(micros(samples["ts"])[order]) == 0)
+    order = order_once(samples, key, micros(samples["ts"]))
+    return samples if len(order) == samples.num_rows else samples.take(pa.array(np.sort(order)))
+
+
+def order_once(samples: pa.Table, key: Ints, ts: Ints) -> Ints:
+    """Rows in the order of key, then time, each of these once: that with the lowest topic, partition and offset."""
+    order = rising(key, ts)
+    repeated = (np.diff(key[order]) == 0) & (np.diff(ts[order]) == 0)
     if not repeated.any():
-        return samples
+        return order
     origin = (ranks(samples[name]) for name in ("topic", "partition", "offset"))
-    order = rising(key, micros(samples["ts"]), *origin)
-    return samples.take(pa.array(np.sort(order[np.append([True], ~repeated)])))
+    kept: Ints = rising(key, ts, *origin)[np.append([True], ~repeated)]
+    return kept

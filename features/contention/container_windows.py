@@ -1,21 +1,22 @@
 """Container windows: what each container did in each minute, its mean and its peak. Kernel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from features.columnar.arrow_columns import Floats, Ints, floats, micros, numbers, side_by_side
-from features.columnar.composite_keys import joint, ranks, rising
-from features.columnar.group_means import group_means, group_starts
-from features.columnar.windows import WINDOW_US, window_end
+from features.columnar.composite_keys import joint, ranks
+from features.columnar.group_means import GroupMeans, group_starts
+from features.columnar.windows import WINDOW_US, order_once, window_end
 from features.schema.catalog import NAMES, RESOURCES
 from features.schema.tables import SIGNAL_NAMES
 from ingest.schema.tables import TIMESTAMP
 
 KEYS = ("cluster", "node", "container")
 IDENTITY = ("app", "team", "qos")
+USED = frozenset(name for r in RESOURCES for name in r.usage)
 
 
 class ContainerWindows(NamedTuple):
@@ -39,7 +40,7 @@ def container_windows(samples: pa.Table) -> ContainerWindows:
     """Means and peaks over one-minute windows.
 
     Args:
-        samples: rows of `usage`, each container and time once, any order, at least one.
+        samples: rows of `usage`, any order, duplicates allowed, at least one.
 
     Source: ours; the windows of features.columnar.windows.
     """
@@ -48,7 +49,7 @@ def container_windows(samples: pa.Table) -> ContainerWindows:
     cluster, node, container = (ranks(samples[name]) for name in KEYS)
     place = joint([cluster, node, (ends - ends.min()) // WINDOW_US])
     key = joint([place, container])
-    order = rising(key, ts)
+    order = order_once(samples, key, ts)
     starts = group_starts(key[order])
     last = order[np.append(starts[1:], len(order)) - 1]
     signals = _Signals(samples, order, starts)
@@ -72,22 +73,29 @@ class _Signals:
 
     def __init__(self, samples: pa.Table, order: Ints, starts: Ints) -> None:
         self._samples, self._order, self._starts = samples, order, starts
-        self._weight = floats(samples["interval_s"])[order]
+        self._mean = GroupMeans(floats(samples["interval_s"])[order], starts)
+        self._used: dict[str, Floats] = {}
 
     def mean(self, name: str) -> Floats:
         """(g,) mean of a signal, weighted by interval; NaN where it was never measured."""
         if self._unknown(name):
             return np.full(len(self._starts), np.nan)
-        return group_means(floats(self._samples[name])[self._order], self._weight, self._starts)
+        return self._mean(self._column(name))
 
     def peak(self, names: tuple[str, ...]) -> Floats:
         """(g,) largest sum of some signals in one sample; NaN where there was none."""
         if any(map(self._unknown, names)):
             return np.full(len(self._starts), np.nan)
-        return np.fmax.reduceat(_sum(list(self._columns(names))), self._starts)
+        return np.fmax.reduceat(_sum([self._column(name) for name in names]), self._starts)
 
-    def _columns(self, names: tuple[str, ...]) -> Iterator[Floats]:
-        return (floats(self._samples[name])[self._order] for name in names)
+    def _column(self, name: str) -> Floats:
+        """(n,) a signal in order; those that make up a use are needed twice."""
+        if name in self._used:
+            return self._used[name]
+        column = floats(self._samples[name])[self._order]
+        if name in USED:
+            self._used[name] = column
+        return column
 
     def _unknown(self, name: str) -> bool:
         return bool(self._samples[name].null_count == self._samples.num_rows)

@@ -54,12 +54,13 @@ def heard_in(rows: pa.Table) -> pa.Table:
         Table HEARD, sorted by its columns.
     """
     slot = pa.array(micros(rows["ts"]) // SLOT_US)
-    grouped = rows.append_column("slot", slot).group_by([*TIMES[:3], "slot"], use_threads=False)
-    found = grouped.aggregate([("ts", "min"), ("ts", "max")])
-    return pa.table([found[name] for name in (*TIMES[:3], "ts_min", "ts_max")], schema=HEARD)
+    slotted = rows.append_column("slot", slot).unify_dictionaries()
+    found = slotted.group_by([*TIMES[:3], "slot"], use_threads=False).aggregate([("ts", "min"), ("ts", "max")])
+    return found.select([*TIMES[:3], "ts_min", "ts_max"]).rename_columns(HEARD.names).cast(HEARD)
 
 
-_TIMES = pa.schema([*list(HEARD)[:3], ("ts", TIMESTAMP)])
+_CODED = pa.dictionary(pa.int32(), pa.string())
+_TIMES = pa.schema([*((name, _CODED) for name in HEARD.names[:3]), ("ts", TIMESTAMP)])
 
 
 class Times(NamedTuple):

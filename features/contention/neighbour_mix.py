@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints, side_by_side
-from features.contention.neighbour_sums import neighbour_max, neighbour_sum
+from features.contention.neighbour_sums import neighbour_maxima, neighbour_sum, neighbour_sums
 from features.contention.pressure import CPU, Members
 from features.schema.catalog import NAMES
 from ingest.schema.cpuset import membership
@@ -52,11 +52,10 @@ def composition(members: Members, pressure: Floats, details: Details) -> Floats:
     Source: ours. Burst is the sum of the neighbours' peaks above their means: what they would add if all peaked at
     once, an upper bound, since samples of different containers are not taken at the same instant.
     """
-    shares = list(zip(members.use.T, members.capacity.T, strict=True))
-    busiest = [neighbour_max(u, members.group) / c for i, (u, c) in enumerate(shares) if i != CPU]
-    above = np.maximum(details.peak - members.use, 0.0)
-    bursts = [neighbour_sum(a, members.group) / c for a, c in zip(above.T, members.capacity.T, strict=True)]
-    be = [_best_effort_share(use, members) * whole for use, whole in zip(members.use.T, pressure.T, strict=True)]
+    use, capacity = members.use.T, members.capacity.T
+    busiest = neighbour_maxima(np.delete(use, CPU, axis=0), members.group) / np.delete(capacity, CPU, axis=0)
+    bursts = neighbour_sums(np.maximum(details.peak.T - use, 0.0), members.group) / capacity
+    be = [_best_effort_share(own, members) * whole for own, whole in zip(use, pressure.T, strict=True)]
     waits = neighbour_sum(details.run_delay, members.group)
     topology = smt_pressure(members, details.smt), _numa(members, details)
     return side_by_side([*busiest, *bursts, *be, *topology, waits])

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from features.schema.errors import refuse_other_lengths
 
+LARGEST = 1 << 17
+"""Numbers summed at once: of more, memory costs more than calls."""
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -38,6 +40,12 @@ def neighbour_sums(use: Floats, group: Ints) -> Floats:
     """`neighbour_sum` of (r, n) uses of several resources, to the bit: of few rows it is calls that cost, not sums."""
     if not use.size:
         return use
+    at_once = max(1, LARGEST // len(group))
+    return np.concatenate([_sums(use[begin : begin + at_once], group) for begin in range(0, len(use), at_once)])
+
+
+def _sums(use: Floats, group: Ints) -> Floats:
+    """The same, of all at once."""
     known = np.isfinite(use)
     own = use if known.all() else np.where(known, use, 0.0)
     others = np.maximum(_totals(own, group) - own, 0.0)
@@ -71,22 +79,36 @@ def neighbour_max(use: Floats, group: Ints) -> Floats:
     Source: ours; the largest of a group, or its runner-up for the largest itself.
     """
     refuse_other_lengths(use=use, group=group)
-    if not len(use):
+    largest: Floats = neighbour_maxima(use[None], group)[0]
+    return largest
+
+
+def neighbour_maxima(use: Floats, group: Ints) -> Floats:
+    """`neighbour_max` of (r, n) uses of several resources."""
+    if not use.size:
         return use
-    count = np.bincount(group)[group]
-    if not np.isfinite(use).any():
-        return np.where(count == 1, 0.0, np.nan)
-    order = np.arange(len(use)) if (np.diff(group) >= 0).all() else np.argsort(group, kind="stable")
-    value = np.where(np.isfinite(use), use, -np.inf)[order]
+    order = slice(None) if (np.diff(group) >= 0).all() else np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    size = np.diff(np.append(starts, len(group)))
+    run, alone = np.repeat(np.arange(len(starts)), size), np.empty(len(group), np.bool_)
+    alone[order] = np.repeat(size == 1, size)
+    found = np.full(use.shape, np.nan)
+    for row, best in zip(use, found, strict=True):
+        known = np.isfinite(row)
+        if known.any():
+            best[order] = _largest_other(np.where(known, row, -np.inf)[order], starts, run)
+            best[~np.isfinite(best)] = np.nan
+    found[:, alone] = 0.0
+    return found
+
+
+def _largest_other(value: Floats, starts: Ints, run: Ints) -> Floats:
+    """(n,) largest other value of each run; -inf where there is none."""
     top = np.maximum.reduceat(value, starts)
-    run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(use))))
     is_top = value == top[run]
     below = np.maximum.reduceat(np.where(is_top, -np.inf, value), starts)
     second = np.where(np.add.reduceat(is_top.astype(np.int64), starts) > 1, top, below)
-    best = np.empty(len(use))
-    best[order] = np.where(is_top, second[run], top[run])
-    return np.where(count == 1, 0.0, np.where(np.isfinite(best), best, np.nan))
+    return np.where(is_top, second[run], top[run])
 
 
 def core_pressure(cpu_cores: Floats, allowed: NDArray[np.bool_]) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from features.columnar.arrow_columns import Floats, Ints, floats, micros, side_by_side, table
 from features.columnar.asof_join import key_codes, newest_known, stands_until
 from features.columnar.group_means import group_codes, group_starts
-from features.columnar.windows import LATENESS_US, in_time, once
+from features.columnar.windows import LATENESS_US, in_time
 from features.contention.container_windows import IDENTITY, ContainerWindows, container_windows, demand_columns
 from features.contention.neighbour_mix import Details, composition
 from features.contention.pressure import PRESSURE_COLUMNS, Members, pressures
@@ -50,7 +50,7 @@ def node_state(samples: pa.Table, facts: Facts, *, lateness_us: int = LATENESS_U
 
     Source: ours; the lateness and duplicate rules are those of docs/decisions/0002-landing.md.
     """
-    counted = once(in_time(samples, lateness_us))
+    counted = in_time(samples, lateness_us)
     if not counted.num_rows:
         return NODE_STATE.schema.empty_table()
     return _with_features(container_windows(counted), facts)
@@ -61,7 +61,7 @@ def _with_features(windows: ContainerWindows, facts: Facts) -> pa.Table:
     rows, group = windows.rows, windows.group
     node = _nodes_at(rows, group, facts.nodes)
     placed = known_at(rows, micros(rows["window_end"]), facts.placements, ["cluster", "container"])
-    identity = {c: pc.coalesce(rows[c], placed[c]) for c in IDENTITY}
+    identity = {c: pc.coalesce(rows[c].cast(pa.string()), placed[c]) for c in IDENTITY}
     members = Members(
         group=group,
         use=windows.use,

@@ -15,8 +15,6 @@ from features.schema.catalog import NAMES
 from ingest.schema.cpuset import membership
 
 CPU = NAMES.index("cpu")
-LARGEST = 1 << 18
-"""Numbers summed at once, so that memory stays flat."""
 PRESSURE_COLUMNS = (
     *(f"pressure_{n}" for n in NAMES),
     "pressure_cpu_elsewhere",
@@ -58,10 +56,7 @@ def pressures(members: Members) -> Floats:
     Source: ours, docs/decisions/0005-missing-neighbours.md.
     """
     group = members.group
-    at_once = max(1, LARGEST // max(1, len(group)))
-    parts = [slice(begin, begin + at_once) for begin in range(0, len(NAMES), at_once)]
-    use, capacity = members.use.T, members.capacity.T
-    by_resource = [row for part in parts for row in neighbour_sums(use[part], group) / capacity[part]]
+    by_resource = neighbour_sums(members.use.T, group) / members.capacity.T
     counts = neighbour_sums(np.stack([np.ones(len(group)), members.best_effort.astype(np.float64)]), group)
     busiest = neighbour_max(members.use[:, CPU], group) / members.capacity[:, CPU]
     columns = side_by_side([*by_resource, np.zeros(len(group)), *counts, busiest])

@@ -86,7 +86,7 @@ def _hours(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) 
 
 def _times(lake: Lake, table: str, start: datetime, end: datetime) -> Times:
     there = [name for name in (*TIMES, "exporter") if name in lake.table(table).by_name]
-    return times_of(lake.rows(table, start, end, there))
+    return times_of(lake.rows(table, start, end, there, coded=True))
 
 
 def _before(lake: Lake, placements: pa.Table, heard: pa.Table, start: datetime) -> Iterator[pa.Table]:

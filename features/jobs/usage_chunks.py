@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from features.columnar.arrow_columns import Ints, micros
 from features.columnar.windows import LABEL_US, in_time
 from features.contention.node_state import Facts
 from features.contention.series_minutes import LOOK_BACK_US
 from features.contention.usage_rates import count_within, rates
 from features.jobs.job_plan import Stretch
 from features.jobs.lake_facts import moved_between
-from ingest.lake.row_filter import within
+from ingest.lake.row_filter import microseconds, within
 from ingest.lake.tables import Lake
 
 CHUNK_ROWS = 250_000
@@ -41,22 +42,27 @@ def usage_chunks(lake: Lake, stretch: Stretch, facts: Facts, rows: int = CHUNK_R
     there = sum(lake.count(table, first, last) for table in KINDS)
     for start, end in ranges(max(rows, BLOCK_ROWS), there, first, last):
         block = _block(lake, facts, moved, start, end)
-        counted = block
+        counted, ts = block, micros(block.usage["ts"])
         for part in ranges(rows, block.usage.num_rows, start, end):
-            yield counted._replace(usage=block.usage.filter(within("ts", *part)))
+            yield counted._replace(usage=_part(block.usage, ts, *part))
             counted = Chunk(block.usage, block.node_usage.slice(0, 0), late=0, impossible=0)
 
 
 def _block(lake: Lake, facts: Facts, moved: pa.Table, start: datetime, end: datetime) -> Chunk:
     """All that happened in a range."""
-    usage, samples = lake.rows("usage", start, end), lake.rows("samples", start - LOOK_BACK, end)
+    usage, samples = lake.rows("usage", start, end, coded=True), lake.rows("samples", start - LOOK_BACK, end)
     rated, inside = rates(samples, facts, moved=moved), within("ts", start, end)
     return Chunk(
-        usage=pa.concat_tables([usage, rated.usage.filter(inside)]),
+        usage=pa.concat_tables([usage, rated.usage.filter(inside).cast(usage.schema)]).unify_dictionaries(),
         node_usage=rated.node_usage.filter(inside),
         late=_late(usage) + _late(samples.filter(inside)),
         impossible=count_within(rated, start, end),
     )
+
+
+def _part(rows: pa.Table, ts: Ints, start: datetime, end: datetime) -> pa.Table:
+    """Rows with a time in [start, end)."""
+    return rows.filter(pa.array((ts >= microseconds(start)) & (ts < microseconds(end))))
 
 
 def _late(rows: pa.Table) -> int:

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from features.columnar.arrow_columns import Floats, Ints, floats, micros
+from features.columnar.arrow_columns import Floats, Ints, floats, micros, side_by_side
 from features.columnar.asof_join import key_codes, row_of
-from features.columnar.group_means import group_means, group_starts
+from features.columnar.group_means import GroupMeans, group_starts
 from features.columnar.windows import LABEL_US, window_end
 from features.schema.catalog import FEATURES, NAMES, RAW, RAW_NAMES, Feature
 from ingest.schema.tables import SIGNALS, TIMESTAMP
@@ -109,8 +109,8 @@ def own_means(windows: pa.Table, state: pa.Table) -> Floats:
     found = np.full((windows.num_rows, len(OWN)), np.nan)
     if len(order):
         starts = group_starts(window[order])
-        values = np.column_stack([floats(state[name]) for name in OWN])[order]
-        found[window[order][starts]] = group_means(values, floats(state["samples"])[order], starts)
+        mean = GroupMeans(floats(state["samples"])[order], starts)
+        found[window[order][starts]] = side_by_side([mean(floats(state[name])[order]) for name in OWN])
     return found
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from features.columnar.arrow_columns import Floats, Ints, floats, micros, table
 from features.columnar.composite_keys import joint, ranks, rising
-from features.columnar.group_means import group_means, group_starts
+from features.columnar.group_means import GroupMeans, group_starts
 from features.columnar.windows import LABEL_US, WINDOW_US, window_end
 from features.contention.pressure import PRESSURE_COLUMNS
 from features.schema.catalog import COMPOSITION, PRESSURES
@@ -41,10 +41,10 @@ def contention(state: pa.Table, profiles: pa.Table) -> pa.Table:
     columns: dict[str, object] = {c: state[c].take(pa.array(last)) for c in IDENTITY}
     columns |= _times(state, order, starts, ends[last])
     columns |= _trust(state, order, starts, ends[last])
-    ones = np.ones(len(order))
-    columns |= {c: group_means(floats(state[c])[order], ones, starts) for c in AVERAGED}
+    mean = GroupMeans(np.ones(len(order)), starts)
+    columns |= {c: mean(floats(state[c])[order]) for c in AVERAGED}
     columns |= {f"{c}_max": np.fmax.reduceat(floats(state[c])[order], starts) for c in PRESSURES}
-    load = group_means(floats(state["qps"])[order], ones, starts)
+    load = mean(floats(state["qps"])[order])
     return table({**columns, "load_of_peak": load / _known_peak(columns, ends[last], profiles)}, CONTENTION.schema)
 
 

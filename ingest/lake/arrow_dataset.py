@@ -6,9 +6,12 @@ imports pandas later still gets it, only tables of Arrow are not made into frame
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
+
+import pyarrow as pa
+from pyarrow.fs import FileSystem
 
 
 class _NoPandas(MetaPathFinder):
@@ -32,4 +35,11 @@ def _without_pandas() -> Iterator[None]:
 with _without_pandas():
     import pyarrow.dataset as ds
 
-__all__ = ["ds"]
+__all__ = ["dataset_of", "ds"]
+
+
+def dataset_of(paths: Sequence[str], schema: pa.Schema | None, files: FileSystem | None = None) -> ds.Dataset:
+    """Rows of Parquet files, in a schema, or in that of the first; texts that it wants as codes are never spelt out."""
+    coded = [one.name for one in schema or () if pa.types.is_dictionary(one.type)]
+    form = ds.ParquetFileFormat(dictionary_columns=coded)
+    return ds.dataset(list(paths), schema=schema, filesystem=files, format=form)

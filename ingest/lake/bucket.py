@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-from ingest.lake.arrow_dataset import ds
+from ingest.lake.arrow_dataset import dataset_of, ds
 from ingest.lake.store import LOG, first_line, unreachable_lake, unsupported_lake
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ class Bucket:
 
     def dataset(self, table: str, paths: Sequence[str], schema: pa.Schema | None) -> ds.Dataset:
         """Rows of objects, of which only what is needed is fetched."""
-        files = PyFileSystem(_Objects(self))
-        return ds.dataset([f"{table}/{path}" for path in paths], schema=schema, filesystem=files)
+        return dataset_of([f"{table}/{path}" for path in paths], schema, PyFileSystem(_Objects(self)))
 
     def sizes(self, table: str) -> dict[str, int]:
         """By listing the bucket."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
-from ingest.lake.arrow_dataset import ds
+from ingest.lake.arrow_dataset import dataset_of, ds
 from ingest.lake.store import LINES, LOG, unsupported_lake
 from ingest.schema.errors import DamagedLake
 
@@ -90,7 +90,7 @@ class Folder:
 
     def dataset(self, table: str, paths: Sequence[str], schema: pa.Schema | None) -> ds.Dataset:
         """Rows of local files."""
-        return ds.dataset([str(self.root / table / path) for path in paths], schema=schema)
+        return dataset_of([str(self.root / table / path) for path in paths], schema)
 
     def sizes(self, table: str) -> dict[str, int]:
         """By walking the folder."""

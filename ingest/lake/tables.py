@@ -278,11 +278,17 @@ class Lake:
         columns: Sequence[str] | None = None,
         *,
         nodes: Sequence[str] | None = None,
+        coded: bool = False,
     ) -> pa.Table:
-        """Rows whose time lies in [start, end), in no order, duplicates still in: for jobs that sort by themselves."""
+        """Rows whose time lies in [start, end), in no order, duplicates still in: for jobs that sort by themselves.
+
+        With `coded`, texts are dictionaries, each with the same values in all of a column.
+        """
         kind = self.table(table)
         names = list(columns) if columns is not None else kind.schema.names
-        return self._rows(kind, start, end, names, nodes=nodes, as_of=None)
+        if not coded:
+            return self._rows(kind, start, end, names, nodes=nodes, as_of=None)
+        return self._rows(kind.coded, start, end, names, nodes=nodes, as_of=None).unify_dictionaries()
 
     def pieces(self, table: str, columns: Sequence[str] | None = None, end: datetime = FOREVER) -> Iterator[pa.Table]:
         """Rows of before a time, in pieces of at most PIECE_ROWS, in no order, with duplicates: for more than memory.

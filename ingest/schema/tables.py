@@ -4,7 +4,7 @@ Facts only. A table's version grows when its columns change; additions are nulla
 Missing is never zero: a value that was not measured is null.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -45,6 +45,13 @@ class Table:
     def schema(self) -> pa.Schema:
         """The Arrow schema of the table as it lies in the lake."""
         return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in self.columns])
+
+    @cached_property
+    def coded(self) -> "Table":
+        """The same table with dictionaries in the place of texts, in memory."""
+        coded = pa.dictionary(pa.int32(), pa.string())
+        columns = tuple(replace(c, type=coded) if c.type == pa.string() else c for c in self.columns)
+        return replace(self, columns=columns)
 
     @cached_property
     def by_name(self) -> dict[str, Column]:
