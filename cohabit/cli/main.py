@@ -273,8 +273,8 @@ def features(
 ) -> None:
     """Compute node state, contention, antagonists, labels, profiles and point-in-time training rows.
 
-    Without --follow it rebuilds all derived tables: up to 20 million samples in this process, more with Spark. --spark,
-    --follow, --kafka or COHABIT_SPARK__MASTER always use Spark; the tables are bit-identical.
+    Without --follow it rebuilds all derived tables: up to 20 million samples, and a lake in a bucket, in this process,
+    more with Spark. --spark, --follow, --kafka or COHABIT_SPARK__MASTER always use Spark; the tables are bit-identical.
     """
     from cohabit.cli.models.train import run_features
 

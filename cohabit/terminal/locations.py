@@ -10,7 +10,7 @@ from cohabit.config.settings import Settings
 from cohabit.terminal.console import console
 from features.schema.tables import TABLES
 from ingest.kafka_io.stream_files import topics_in
-from ingest.lake.stores import is_there, store_of
+from ingest.lake.stores import is_bucket, is_there, store_of
 from ingest.lake.tables import Lake
 from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
 from models.bundle.signing import signer_of, trust_of
@@ -35,6 +35,12 @@ def existing_lake(settings: Settings, lake: str | None) -> Lake:
     if not named or not is_there(named):
         raise NoLake(named)
     return open_lake(settings, named)
+
+
+def lake_to_read(settings: Settings, lake: str | None) -> Lake:
+    """As open_lake, for a job that only reads: its credentials need not allow it to write to a bucket."""
+    store = store_of(lake or settings.lake)
+    return Lake(store, TABLES) if is_bucket(store.uri) else open_lake(settings, lake)
 
 
 def readable_lake(settings: Settings, lake: str | None) -> Lake:

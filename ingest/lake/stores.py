@@ -26,6 +26,11 @@ def store_of(uri: str) -> "Folder | Bucket":
     raise unsupported_lake(uri, "it names no folder and no bucket")
 
 
+def is_bucket(uri: str) -> bool:
+    """Whether a store's address is that of a bucket."""
+    return "://" in uri
+
+
 def is_there(uri: str) -> bool:
     """Whether a lake was ever made at an address: its folder exists, or its bucket holds something below it.
 

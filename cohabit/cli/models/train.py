@@ -1,6 +1,6 @@
 """The commands of features and models: features, evaluate, train."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import exp
 from pathlib import Path
@@ -14,6 +14,7 @@ from cohabit.terminal.console import console, show_table, steps
 from cohabit.terminal.locations import existing_lake, open_lake, registry_of, signer_in, stop_on_signals
 from cohabit.terminal.options import FOLDS_DIFFER, MAX_ROWS
 from ingest.kafka_io.connection import Brokers
+from ingest.lake.stores import is_bucket
 from ingest.lake.tables import Lake
 from ingest.schema.topics import SAMPLES, USAGE
 
@@ -69,7 +70,11 @@ def run_features(
         raise CohabitError(f"the lake {opened.uri} has no usage: run `cohabit ingest` first, or name another lake")
     broker = settings.kafka.brokers(bootstrap) if kafka else None
     asked = spark or broker is not None or settings.spark.master is not None
-    if stretch is not None and not asked and opened.count("usage", *stretch.samples()) <= MAX_ROWS:
+    if (
+        stretch is not None
+        and not asked
+        and (is_bucket(opened.uri) or opened.count("usage", *stretch.samples()) <= MAX_ROWS)
+    ):  # Spark has no client of buckets
         _compute_here(opened, stretch)
     else:
         _compute_with_spark(settings, opened, stretch, broker)
@@ -140,6 +145,8 @@ def _publish_state(settings: Settings, lake: Lake, bootstrap: Brokers) -> None:
     begin = last_minutes(bootstrap, (USAGE.name, SAMPLES.name, *foreign), PUBLISH_SINCE_MS)
     broker = stream.Broker(bootstrap, formats, foreign, begin)
     how = stream.resumed(lake, "publish", (USAGE.name, SAMPLES.name, *foreign))
+    if is_bucket(lake.uri):  # Spark has no client of it; without its checkpoint it begins with the last minutes again
+        how = replace(how, checkpoint=lake.store.scratch())
     with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
         query = stream.publish(stream.from_kafka(spark, lake, broker), lake, how, bootstrap)
         console.print(f"with Spark on {master}: minutes as they grow, from {bootstrap} to topic node_state")

@@ -15,7 +15,7 @@ from cohabit.config.errors import CohabitError
 from cohabit.config.malloc_trim import hold_few_heaps
 from cohabit.config.settings import AdvisorSettings, Settings
 from cohabit.terminal.console import console
-from cohabit.terminal.locations import TOPICS, existing_lake, open_lake, registry_of, stop_on_signals, stream_in
+from cohabit.terminal.locations import TOPICS, existing_lake, lake_to_read, registry_of, stop_on_signals, stream_in
 from ingest.schema.topics import NODE_STATE, NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run_refresh(
     from ingest.kafka_io.offsets import last_minutes
     from ingest.pipeline.kafka_source import ConsumerSettings
 
-    opened, target = open_lake(settings, lake), snapshots or settings.snapshots
+    opened, target = lake_to_read(settings, lake), snapshots or settings.snapshots
     how = Refresh(target, every_s, version=next_version(target))
     state = LiveState(cluster or settings.cluster, lambda: time_ns() // 1000)
     if folder is not None:

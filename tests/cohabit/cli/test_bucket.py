@@ -1,0 +1,37 @@
+"""Commands on a lake in a bucket: what only reads writes nothing there, and features need no Spark."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cohabit.cli.main import app
+from features.jobs import local_job
+from tests.s3_server import S3Server
+
+
+def run(*words: str) -> str:
+    """What a command prints."""
+    own = {"COHABIT_CLUSTER": "sim", "COHABIT_LAKE": "s3://bucket/lake"}
+    ran = CliRunner().invoke(app, list(words), env=own)
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
+
+
+def test_a_refresh_writes_nothing_to_a_bucket_and_features_use_no_spark(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(local_job, "MAX_ROWS", 0)
+    run("dev", "simulate", "stream", "--nodes", "2", "--apps", "3", "--hours", "0.1")
+    run("ingest", "stream")
+    before = set(s3.written)
+
+    refreshed = run("refresh", "stream")
+    unchanged = set(s3.written) == before
+    computed = run("features")
+
+    assert unchanged
+    assert "snapshot 1: 2 nodes" in refreshed
+    assert "in this process" in computed
+    assert {"bucket/lake/usage", "bucket/lake/node_state"} <= {"/".join(name.split("/")[:3]) for name in s3.written}
