@@ -17,14 +17,31 @@ from typing import Any
 import yaml
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
+COMPONENTS = DEPLOY / "kubernetes"
 CHART = DEPLOY / "helm" / "cohabit"
 HEADER = "{{/* Written by `make helm-chart` from the manifests in deploy/. Change those. */}}\n"
 LABELS = '{{- include "cohabit.labels" . | nindent INDENT }}'
 SETTINGS = '{{- include "cohabit.settings" . | nindent INNER }}'
+POD_LABELS = "{{- with .Values.podLabels }}\n{{- toYaml . | nindent INDENT }}\n{{- end }}"
 CHECKSUM = 'checksum/settings: {{ include "cohabit.settings" . | sha256sum | quote }}'
 CONTAINER, POD = "spec.template.spec.containers.0", "spec.template.spec"
 SHARED = ("lake", "models", "snapshots", "backups")
-KAFKA = "kafka.existingSecret"
+SWITCHES = {
+    "from-topic": "fromTopic.enabled",
+    "secured-kafka": "kafka.existingSecret",
+    "lake-in-a-bucket": "lake.uri",
+    "lake-secrets": "lake.uri",
+}
+"""Value that turns a component on."""
+POLICIES = ".Values.networkPolicy.enabled"
+OF_SECRETS = {
+    "cohabit-kafka": "kafka.existingSecret",
+    "cohabit-lake": "lake.existingSecret",
+    "cohabit-lake-reader": "lake.readerSecret",
+}
+"""Value that names a Secret of a component, which is there when it does."""
+ANNOTATIONS = {"cohabit": "lake.readerAnnotations", "cohabit-writer": "lake.writerAnnotations"}
+"""Values with annotations of accounts, by account."""
 
 VALUES: dict[str, dict[str, str]] = {
     "StatefulSet cohabit-advisor": {
@@ -50,7 +67,12 @@ VALUES: dict[str, dict[str, str]] = {
 }
 """Where a value goes, by object and place; each is written as YAML."""
 STORE = {"name": "store.existingSecret", "key": "store.key"}
-PORTS = {"cohabit-kafka": "kafka.ports", "cohabit-store": "store.ports", "cohabit-watch": "kubernetesPorts"}
+PORTS = {
+    "cohabit-kafka": "kafka.ports",
+    "cohabit-store": "store.ports",
+    "cohabit-watch": "kubernetesPorts",
+    "cohabit-lake": "lake.ports",
+}
 """Values that list the ports of an egress rule to any address, by policy."""
 
 
@@ -91,12 +113,12 @@ def scalar(path: str) -> str:
     return f"{{{{ .Values.{path} | toJson }}}}"
 
 
-def when(path: str, item: Any, secret: str = "") -> str:
-    """An item of a list that is there when a value is set; `secret` is the value with the name of its Secret."""
+def when(condition: str, item: Any, named: Sequence[str] = ()) -> str:
+    """An item of a list that is there on a condition; in `named` are names of Secrets that values give it."""
     text = json.dumps(item)
-    if secret:
-        text = text.replace(json.dumps(item["secret"]["secretName"]), scalar(secret))
-    return f"{{{{- if .Values.{path} }}}}\n- {text}\n{{{{- end }}}}"
+    for name in named:
+        text = text.replace(json.dumps(name), scalar(OF_SECRETS[name]))
+    return f"{{{{- if {condition} }}}}\n- {text}\n{{{{- end }}}}"
 
 
 def at(manifest: Any, path: Sequence[str]) -> Any:
@@ -122,31 +144,39 @@ class Chart:
 
     def files(self) -> Iterator[tuple[str, str]]:
         """Every generated file: its name in the chart, and its text."""
-        base = DEPLOY / "kubernetes" / "base"
+        base = COMPONENTS / "base"
         of = yaml.safe_load((base / "kustomization.yaml").read_text())
         for name in of["resources"]:
-            yield f"templates/{name}", self.template(base / name, "networkPolicy" if name == "network.yaml" else "")
+            yield f"templates/{name}", self.template(base / name, POLICIES if name == "network.yaml" else "")
         yield "templates/settings.yaml", self.written([self.settings(of["configMapGenerator"][0], base)])
-        name = "features-publish.yaml"
-        yield f"templates/{name}", self.template(DEPLOY / "kubernetes" / "from-topic" / name, "fromTopic")
+        publish = COMPONENTS / "from-topic" / "features-publish.yaml"
+        policy = COMPONENTS / "lake-in-a-bucket" / "network.yaml"
+        yield f"templates/{publish.name}", self.template(publish, ".Values.fromTopic.enabled")
+        yield "templates/network-of-bucket.yaml", self.template(policy, f"and {POLICIES} .Values.lake.uri")
         for name, path in (("podmonitors.yaml", "podMonitors"), ("prometheusrule.yaml", "alerts")):
-            yield f"templates/{name}", self.template(DEPLOY / "prometheus" / name, path)
+            yield f"templates/{name}", self.template(DEPLOY / "prometheus" / name, f".Values.{path}.enabled")
         yield "templates/tests/config-check.yaml", self.written([self.config_check(base / "tools.yaml")])
-        yield "templates/dashboard.yaml", self.enabled("dashboard", self.written([self.dashboard()]))
+        yield "templates/dashboard.yaml", self.enabled(".Values.dashboard.enabled", self.written([self.dashboard()]))
         yield "files/cohabit.json", (DEPLOY / "grafana" / "cohabit.json").read_text()
 
-    def template(self, path: Path, switch: str = "") -> str:
-        """The template of a file, there only when the value `<switch>.enabled` is set."""
+    def template(self, path: Path, condition: str = "") -> str:
+        """The template of a file, there only on a condition."""
         text = self.written([one for one in yaml.safe_load_all(path.read_text()) if one])
-        return self.enabled(switch, text) if switch else text
+        return self.enabled(condition, text) if condition else text
 
-    def enabled(self, switch: str, text: str) -> str:
-        """A template that is there only when the value `<switch>.enabled` is set."""
-        return f"{HEADER}{{{{- if .Values.{switch}.enabled }}}}\n{text.removeprefix(HEADER)}{{{{- end }}}}\n"
+    def enabled(self, condition: str, text: str) -> str:
+        """A template that is there only on a condition."""
+        return f"{HEADER}{{{{- if {condition} }}}}\n{text.removeprefix(HEADER)}{{{{- end }}}}\n"
 
     def written(self, manifests: Sequence[Any]) -> str:
-        """Manifests as one template."""
-        return HEADER + "".join(f"---\n{self.one(manifest)}" for manifest in manifests)
+        """Manifests as one template; one that a component deletes is there without the component."""
+        texts = []
+        for manifest in manifests:
+            patches = _patches(manifest["kind"], manifest["metadata"]["name"])
+            deleted = [switch for switch, patch in patches if "$patch" in patch]
+            text = f"---\n{self.one(manifest)}"
+            texts.append(f"{{{{- if not .Values.{deleted[0]} }}}}\n{text}{{{{- end }}}}\n" if deleted else text)
+        return HEADER + "".join(texts)
 
     def one(self, manifest: Any) -> str:
         """One manifest as a template."""
@@ -164,6 +194,7 @@ class Chart:
             "Pod": _pod,
             "PrometheusRule": _rule,
             "Service": _service,
+            "ServiceAccount": _account,
             "StatefulSet": _workload,
         }
         by_kind.get(manifest["kind"], lambda *_: None)(manifest, marks)
@@ -219,27 +250,35 @@ class Chart:
 
 def _workload(manifest: Any, marks: Marks) -> None:
     """A pod template that changes with the settings."""
-    manifest["spec"]["template"]["metadata"]["annotations"] = {marks.add(CHECKSUM): None}
-    for step, place, patch in _patches(manifest["kind"], manifest["metadata"]["name"]):
-        _switched(manifest, step, place, patch, marks)
+    metadata = manifest["spec"]["template"]["metadata"]
+    metadata["annotations"] = {marks.add(CHECKSUM): None}
+    metadata["labels"][marks.add(POD_LABELS)] = None
+    for switch, step in _steps(manifest["kind"], manifest["metadata"]["name"]):
+        _switched(manifest, switch, step, step["path"].strip("/").split("/"), marks)
     _spec(manifest["spec"]["template"]["spec"], marks)
 
 
 def _pod(manifest: Any, marks: Marks) -> None:
     """The pod of `helm test`: what the tools have."""
-    for step, place, patch in _patches("Deployment", "cohabit-tools"):
-        _switched(manifest, step, ["spec", *place[3:]], patch, marks)
+    manifest["metadata"]["labels"][marks.add(POD_LABELS)] = None
+    for switch, step in _steps("Deployment", "cohabit-tools"):
+        _switched(manifest, switch, step, ["spec", *step["path"].strip("/").split("/")[3:]], marks)
     _spec(manifest["spec"], marks)
 
 
-def _switched(manifest: Any, step: str, place: Sequence[str], patch: Any, marks: Marks) -> None:
+def _switched(manifest: Any, switch: str, step: Any, way: Sequence[str], marks: Marks) -> None:
     """A step of a component, under the value that turns it on."""
-    holder = at(manifest, place[:-1])
-    if step == "add":
-        holder.append(marks.add(when(KAFKA, patch, KAFKA if "secret" in patch else "")))
-    else:
-        yes, no = json.dumps(patch), json.dumps(holder[place[-1]])
-        holder[place[-1]] = marks.add(f"{{{{ if .Values.fromTopic.enabled }}}}{yes}{{{{ else }}}}{no}{{{{ end }}}}")
+    *way, last = way
+    holder, place = at(manifest, way), int(last) if last.isdecimal() else last
+    if step["op"] == "add":
+        named = [name for name in OF_SECRETS if json.dumps(name) in json.dumps(step["value"])]
+        value_ = OF_SECRETS[named[0]] if named else switch
+        holder.append(marks.add(when(f".Values.{value_}", step["value"], named)))
+    elif step["op"] == "remove":
+        holder[place] = marks.add(when(f"not .Values.{switch}", holder[place]))
+    elif step["op"] == "replace":
+        yes, no = json.dumps(step["value"]), json.dumps(holder[place])
+        holder[place] = marks.add(f"{{{{ if .Values.{switch} }}}}{yes}{{{{ else }}}}{no}{{{{ end }}}}")
 
 
 def _spec(spec: Any, marks: Marks) -> None:
@@ -261,14 +300,18 @@ def _spec(spec: Any, marks: Marks) -> None:
         spec[marks.add(f"{{{{- with .Values.{path} }}}}\n{key}: {text}\n{{{{- end }}}}")] = None
 
 
-def _patches(kind: str, name: str) -> Iterator[tuple[str, list[str], Any]]:
-    """Steps of the components `from-topic` and `secured-kafka` for an object."""
-    for component in ("from-topic", "secured-kafka"):
-        of = yaml.safe_load((DEPLOY / "kubernetes" / component / "kustomization.yaml").read_text())
+def _patches(kind: str, name: str) -> Iterator[tuple[str, Any]]:
+    """Patches of components for an object, with the value that turns each on."""
+    for component, switch in SWITCHES.items():
+        of = yaml.safe_load((COMPONENTS / component / "kustomization.yaml").read_text())
         for patch in of["patches"]:
-            if patch["target"]["kind"] == kind and re.fullmatch(patch["target"]["name"], name):
-                for step in yaml.safe_load(patch["patch"]):
-                    yield step["op"], step["path"].strip("/").split("/"), step["value"]
+            if re.fullmatch(patch["target"]["kind"], kind) and re.fullmatch(patch["target"]["name"], name):
+                yield switch, yaml.safe_load(patch["patch"])
+
+
+def _steps(kind: str, name: str) -> Iterator[tuple[str, Any]]:
+    """Steps of these patches."""
+    yield from ((switch, step) for switch, patch in _patches(kind, name) if "$patch" not in patch for step in patch)
 
 
 def _files(manifest: Any, marks: Marks) -> None:
@@ -290,6 +333,13 @@ def _job(manifest: Any, marks: Marks) -> None:
     """A Job cannot be changed: each revision has its own."""
     _workload(manifest, marks)
     manifest["metadata"]["name"] = marks.add("cohabit-prepare-{{ .Release.Revision }}")
+
+
+def _account(manifest: Any, marks: Marks) -> None:
+    """Annotations by which a cloud gives an account access to a bucket."""
+    if path := ANNOTATIONS.get(manifest["metadata"]["name"]):
+        text = f"{{{{- with .Values.{path} }}}}\nannotations: {{{{- toYaml . | nindent INNER }}}}\n{{{{- end }}}}"
+        manifest["metadata"][marks.add(text)] = None
 
 
 def _claim(manifest: Any, marks: Marks) -> None:

@@ -81,7 +81,11 @@ class Machine:
 
     def _variables(self, container: Any) -> Iterator[tuple[str, str]]:
         for source in container.get("envFrom", ()):
-            yield from self._get("configmaps", source["configMapRef"]["name"])["data"].items()
+            if reference := source.get("secretRef"):
+                found = self._get("secrets", reference["name"])["data"]
+                yield from ((name, base64.b64decode(value).decode()) for name, value in found.items())
+            else:
+                yield from self._get("configmaps", source["configMapRef"]["name"])["data"].items()
         for one in container.get("env", ()):
             if reference := one.get("valueFrom", {}).get("secretKeyRef"):
                 secret = self._get("secrets", reference["name"])["data"]

@@ -40,7 +40,7 @@ USER = 10001
 STEP = "cohabit.io/step"
 """Label of what is applied first; see docs/deployment.md."""
 DOCS = DEPLOY.parent / "docs" / "deployment.md"
-SECRETS = r"^\| `(cohabit-[a-z-]+)` \| ((?:`[a-z.]+`(?:, )?)+) \|"
+SECRETS = r"^\| `(cohabit-[a-z-]+)` \| ((?:`[\w.]+`(?:, )?)+) \|"
 """Rows of what one makes by oneself, in docs/deployment.md: a Secret and its keys."""
 NEEDS: Mapping[str, Mapping[str, bool]] = {
     "serve": {"lake": True, "snapshots": True, "registry": False, "billing.ledger_dir": False},
@@ -48,7 +48,8 @@ NEEDS: Mapping[str, Mapping[str, bool]] = {
     "ingest": {"lake": True},
     "features": {"lake": True},
 }
-"""Folders that commands use, by setting, and whether they write there; whoever opens a lake tries whether it can."""
+"""Folders that commands use, by setting, and whether they write there; whoever opens a lake tries whether it can.
+A lake in a bucket is no folder."""
 REACHES = ("dev topics", "ingest", "watch", "refresh", "features --publish-state")
 """Commands that ask Kafka."""
 MONITORS: Mapping[str, Manifest] = {
@@ -309,7 +310,9 @@ def _references(pod: Manifest) -> Iterator[tuple[str, str, str | None]]:
             for file in _files_of(volume["name"], spec):
                 yield "Secret", volume["secret"]["secretName"], file
     for container in containers(pod):
-        yield from (("ConfigMap", source["configMapRef"]["name"], None) for source in container.get("envFrom", ()))
+        for source in container.get("envFrom", ()):
+            kind = "Secret" if "secretRef" in source else "ConfigMap"
+            yield kind, source[f"{kind[0].lower()}{kind[1:]}Ref"]["name"], None
         for variable in container.get("env", ()):
             if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
                 yield "Secret", reference["name"], reference["key"]
@@ -379,6 +382,8 @@ def writes_where_it_may(found: list[Manifest]) -> Iterator[str]:
         own = read_settings(told)
         for setting, writes in NEEDS.get(container.get("args", [""])[0], {}).items():
             folder = PurePosixPath(str(attrgetter(setting)(own)))
+            if setting == "lake" and "://" in own.lake:
+                continue
             mounts = [one for one in container["volumeMounts"] if PurePosixPath(one["mountPath"]) in folder.parents]
             if not mounts or (writes and mounts[0].get("readOnly")):
                 yield f"{name}: {folder} is not on a volume that it may use so"
@@ -389,7 +394,8 @@ def makes_the_folders(found: list[Manifest]) -> Iterator[str]:
     made = {folder for _, pod in pods(found) for one in containers(pod) for folder in one.get("command", ["", ""])[2:]}
     for name, _, told in _settings_told(found):
         own = read_settings(told)
-        if missing := {own.lake, str(own.registry), str(own.billing.ledger_dir), str(own.snapshots)} - made:
+        lake = set() if "://" in own.lake else {own.lake}
+        if missing := {*lake, str(own.registry), str(own.billing.ledger_dir), str(own.snapshots)} - made:
             yield f"{name}: nobody makes {sorted(missing)}"
 
 
@@ -423,7 +429,7 @@ def survives_a_node(found: list[Manifest]) -> Iterator[str]:
 
 
 def reaches_what_it_asks(found: list[Manifest]) -> Iterator[str]:
-    """Pods that no policy lets through to Kafka or the store, and policies for ports where nobody is."""
+    """Pods that no policy lets through to Kafka, the store or a bucket, and policies for ports where nobody is."""
     if not any(one["spec"]["podSelector"] == {} and len(one["spec"]) == 2 for one in named(found, "NetworkPolicy")):
         yield "no NetworkPolicy denies what is not allowed"
     for name, container, told in _settings_told(found):
@@ -448,6 +454,7 @@ def _asked_ports(container: Manifest, told: Mapping[str, str]) -> set[int]:
     kafka = any(words.startswith(command) for command in REACHES)
     ports = {int(broker.rpartition(":")[2]) for broker in brokers} if kafka else set()
     ports |= {5432} if "COHABIT_DATABASE" in told else set()
+    ports |= {443} if "://" in own.lake and (words.split(" ")[0] in NEEDS or not words) else set()
     return ports | ({443, 6443} if words.startswith("watch") else set())
 
 

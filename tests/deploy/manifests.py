@@ -1,6 +1,8 @@
 """Manifests, read without any tool: what our kustomizations name, generate and replace, and nothing else."""
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -13,6 +15,7 @@ Manifest = dict[str, Any]
 DEPLOY = Path(__file__).parents[2] / "deploy"
 EXAMPLE = DEPLOY / "kubernetes" / "example"
 BASE = DEPLOY / "kubernetes" / "base"
+BUCKET_PAGE = DEPLOY.parent / "docs" / "bucket.md"
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
 DEFAULT_ACCOUNT = "default"
 
@@ -54,18 +57,39 @@ def _generate(found: list[Manifest], folder: Path, of: Any) -> None:
 
 
 def _patch(found: list[Manifest], patch: Any) -> None:
-    of = patch["target"]
-    for manifest in named(found, of["kind"]):
-        if re.fullmatch(of["name"], manifest["metadata"]["name"]):
-            for step in yaml.safe_load(patch["patch"]):
-                *way, last = step["path"].strip("/").split("/")
-                at: Any = manifest
-                for word in way:
-                    at = at[int(word) if word.isdecimal() else word]
-                if last == "-":
-                    at.append(step["value"])
-                else:
-                    at[last] = step["value"]
+    of, steps = patch["target"], yaml.safe_load(patch["patch"])
+    for manifest in list(found):
+        if re.fullmatch(of["kind"], manifest["kind"]) and re.fullmatch(of["name"], manifest["metadata"]["name"]):
+            if isinstance(steps, dict):  # with `$patch: delete`
+                found.remove(manifest)
+            else:
+                _step_by_step(manifest, steps)
+
+
+def _step_by_step(manifest: Manifest, steps: list[Any]) -> None:
+    for step in steps:
+        *way, last = step["path"].strip("/").split("/")
+        at: Any = manifest
+        for word in way:
+            at = at[int(word) if word.isdecimal() else word]
+        place = int(last) if last.isdecimal() else last
+        if step["op"] == "test":
+            assert at[place] == step["value"], step
+        elif step["op"] == "remove":
+            del at[place]
+        elif place == "-":
+            at.append(step["value"])
+        else:
+            at[place] = step["value"]
+
+
+def bucket_example(folder: Path) -> Path:
+    """A copy of the example with its lake in a bucket, edited as docs/bucket.md does it before the first kubectl."""
+    for name in ("kubernetes", "prometheus", "grafana"):
+        shutil.copytree(DEPLOY / name, folder / "deploy" / name)
+    block = re.findall(r"```sh\n(.*?)\n(?=kubectl)", BUCKET_PAGE.read_text(), re.DOTALL)[0]
+    subprocess.run(["bash", "-euc", block], cwd=folder, check=True)
+    return folder / "deploy" / "kubernetes" / "my"
 
 
 def named(found: list[Manifest], *kinds: str) -> list[Manifest]:
@@ -106,7 +130,7 @@ def environment(found: list[Manifest], container: Manifest) -> dict[str, str]:
     maps = {one["metadata"]["name"]: one["data"] for one in named(found, "ConfigMap")}
     told: dict[str, str] = {}
     for source in container.get("envFrom", ()):
-        told |= maps.get(source["configMapRef"]["name"], {})
+        told |= maps.get(source.get("configMapRef", {}).get("name", ""), {})
     for variable in container.get("env", ()):
         told[variable["name"]] = variable.get("value", "postgresql://cohabit@db.example:5432/cohabit")
     return told

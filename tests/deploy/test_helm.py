@@ -17,7 +17,7 @@ from e2e.helm.chart import CASES, CHART, GOLDEN, digest, kept, objects, plain, v
 from e2e.helm.schemas import VERSIONS
 from e2e.kustomize.objects import differences
 from tests.deploy.checks import ALL, MONITORS, Check, refusal
-from tests.deploy.manifests import BASE, Manifest, read
+from tests.deploy.manifests import BASE, BUCKET_PAGE, Manifest, bucket_example, read
 from tests.deploy.test_manifests import secured
 
 ROOT = CHART.parents[2]
@@ -99,6 +99,9 @@ def test_defaults_and_examples_fit_the_schema(case: str) -> None:
         {"settings": {"COHABIT_KAFKA__MAX_WAIT_MS": 5000}},
         {"settings": {"COHABIT_DATABASE": "postgresql://cohabit:password@db/cohabit"}},
         {"store": {"url": "postgresql://cohabit:password@db/cohabit"}},
+        {"settings": {"COHABIT_LAKE": "s3://metrics/lake"}},
+        {"settings": {"AWS_SECRET_ACCESS_KEY": "secret"}},
+        {"lake": {"uri": "/data/lake"}},
         {"storage": {"lake": "many"}},
         {"image": {"serveDigest": "latest"}},
         {"tools": {"replicas": 2}},
@@ -118,6 +121,8 @@ def test_secrets_are_names_only() -> None:
     assert {path for path in leaves(VALUES, SCHEMA) if "secret" in path.lower()} == {
         "image.pullSecrets",
         "kafka.existingSecret",
+        "lake.existingSecret",
+        "lake.readerSecret",
         "store.existingSecret",
         "advisor.tls.existingSecret",
     }
@@ -153,7 +158,11 @@ def test_the_pod_of_helm_test_checks_the_settings() -> None:
 def test_values_and_commands_of_the_page_exist() -> None:
     page = (ROOT / "docs" / "helm.md").read_text()
     rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
-    named = re.findall(r"--set ([\w.]+)=", page) + [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    bucket = BUCKET_PAGE.read_text()
+    rows += re.findall(r"`(?:lake|storage)\.\w+`", bucket)
+    named = re.findall(r"--set ([\w.]+)=", page + bucket) + [
+        name for row in rows for name in re.findall(r"`([\w.]+)`", row)
+    ]
 
     assert len(named) > 20
     for path in named:
@@ -176,6 +185,12 @@ def test_other_values_are_the_example_with_its_components(tmp_path: Path) -> Non
     wanted = [plain(one) for one in secured(tmp_path) if one["kind"] != "Namespace"]
 
     assert list(differences(rendered("secured-kafka"), wanted)) == []
+
+
+def test_with_a_bucket_it_is_the_example_with_its_lake_in_one(tmp_path: Path) -> None:
+    wanted = [plain(one) for one in read(bucket_example(tmp_path)) if one["kind"] != "Namespace"]
+
+    assert list(differences(rendered("bucket"), wanted)) == []
 
 
 @pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)

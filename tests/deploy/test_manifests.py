@@ -1,5 +1,7 @@
 """Manifests: what a cluster is told fits Kubernetes, our command line and our settings; and each check can fail."""
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,19 @@ from tests.deploy.checks import (
     tells_all_peers,
     writes_where_it_may,
 )
-from tests.deploy.manifests import BASE, DEPLOY, EXAMPLE, Manifest, containers, name_of, named, pods, read
+from tests.deploy.manifests import (
+    BASE,
+    BUCKET_PAGE,
+    DEPLOY,
+    EXAMPLE,
+    Manifest,
+    bucket_example,
+    containers,
+    name_of,
+    named,
+    pods,
+    read,
+)
 
 
 @pytest.fixture
@@ -91,6 +105,51 @@ def test_whoever_speaks_to_such_brokers_has_what_the_settings_name_and_nobody_el
 
     assert mounted == speaking | {("Deployment cohabit-tools", "tools")}
     assert len(speaking) == 5
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    """The example with its lake in a bucket."""
+    return read(bucket_example(tmp_path_factory.mktemp("bucket")))
+
+
+@pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
+def test_nothing_is_to_complain_of_where_the_lake_is_in_a_bucket(check: Check, bucket: list[Manifest]) -> None:
+    assert list(check(bucket)) == []
+
+
+def test_in_a_bucket_no_claim_volume_or_mount_is_the_lakes(bucket: list[Manifest]) -> None:
+    claims = {one["metadata"]["name"] for one in named(bucket, "PersistentVolumeClaim")}
+
+    assert claims == {"cohabit-models", "cohabit-snapshots", "cohabit-backups", "cohabit-watch"}
+    assert "/data/landed" not in json.dumps(bucket)
+    assert "lake" not in {volume["name"] for _, pod in pods(bucket) for volume in pod["spec"]["volumes"]}
+    assert ["features", "--follow"] not in [one.get("args") for _, pod in pods(bucket) for one in containers(pod)]
+
+
+def test_the_page_says_which_account_and_keys_a_pod_has(bucket: list[Manifest]) -> None:
+    rows = re.findall(
+        r"^\| (`[^|]+) \| `(cohabit[\w-]*)` \| `(cohabit-lake[\w-]*)` \|", BUCKET_PAGE.read_text(), re.MULTILINE
+    )
+    said = {pod: (account, [keys]) for pods_, account, keys in rows for pod in re.findall(r"`([\w-]+)`", pods_)}
+    has = {}
+    for _, pod in pods(bucket):
+        sources = [source for container in containers(pod) for source in container.get("envFrom", ())]
+        if keys := [source["secretRef"]["name"] for source in sources if "secretRef" in source]:
+            name = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+            has[name] = pod["spec"]["serviceAccountName"], keys
+
+    assert said == has
+    assert len(has) == 5
+
+
+def test_a_bucket_that_no_policy_opens_is_told(bucket: list[Manifest]) -> None:
+    without = [one for one in bucket if name_of(one) != "NetworkPolicy cohabit-lake"]
+
+    assert {told.split(":")[0] for told in reaches_what_it_asks(without)} == {
+        "StatefulSet cohabit-advisor",
+        *(f"Deployment cohabit-{name}" for name in ("ingest", "refresher", "features-publish", "tools")),
+    }
 
 
 def test_without_the_name_of_a_cluster_nothing_starts() -> None:

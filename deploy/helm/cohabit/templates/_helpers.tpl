@@ -22,6 +22,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.cluster }}{{- $_ := set $own "COHABIT_CLUSTER" . }}{{- end }}
 {{- with .Values.kafka.bootstrap }}{{- $_ := set $own "COHABIT_KAFKA__BOOTSTRAP" . }}{{- end }}
 {{- with .Values.kafka.topics }}{{- $_ := set $own "COHABIT_KAFKA__TOPICS" . }}{{- end }}
+{{- with .Values.lake.uri }}{{- $_ := set $own "COHABIT_LAKE" . }}{{- end }}
 {{- toYaml (merge $own .Values.settings) }}
 {{- end }}
 
