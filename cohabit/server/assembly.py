@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from threading import Lock
 
+import structlog
 from sqlalchemy import Engine
 
 from advisor.auth.principal import Caller
@@ -22,6 +23,8 @@ from cohabit.terminal.db import checked
 from features.schema.errors import FeaturesError
 from ingest.schema.errors import IngestError
 from models.errors import ModelsError
+
+log = structlog.get_logger(__name__)
 
 NOT_THERE = (StoreOutdated, StoreAhead, StoreUnavailable, BadStoreUrl)
 FAILED = (AdvisorError, CohabitError, FeaturesError, IngestError, ModelsError, OSError)
@@ -65,10 +68,14 @@ def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) ->
 
 
 def is_there(lake: str) -> bool:
-    """Whether a lake was ever made at an address."""
+    """Whether a lake was ever made at an address; one that cannot be reached counts, since servers start without it."""
     from ingest.lake.stores import is_there as made
 
-    return bool(lake) and made(lake)
+    try:
+        return bool(lake) and made(lake)
+    except IngestError as error:
+        log.warning("cannot reach the lake; plans and quotes are unavailable until it answers", error=str(error))
+        return True
 
 
 def tried_in(settings: Settings, desk: Desk) -> Stale:

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cohabit.cli.main import app
+from cohabit.server.assembly import is_there
 from features.jobs import local_job
 from tests.s3_server import S3Server
 
@@ -16,6 +17,15 @@ def run(*words: str) -> str:
     ran = CliRunner().invoke(app, list(words), env=own)
     assert ran.exit_code == 0, ran.output
     return ran.stdout
+
+
+def test_a_server_starts_while_the_bucket_refuses_it(s3: S3Server) -> None:
+    s3.refused.add("GET bucket")
+
+    assert is_there("s3://bucket/lake")
+
+    s3.refused.clear()
+    assert not is_there("s3://bucket/lake")
 
 
 def test_a_refresh_writes_nothing_to_a_bucket_and_features_use_no_spark(
