@@ -4,20 +4,18 @@ Exit 1 where a row is lost or doubled, where a process ends without a reason, wh
 table in the bucket is not as in a folder.
 """
 
-import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from cohabit.terminal.console import console, show_error
 from e2e.kube.errors import E2eError
 from e2e.s3.line import compared
 from e2e.s3.servers import PROGRAMS, Server, known, serving
 from ingest.devkafka.broker import running_broker
+from tests.ingest.round_actors import leave_on_signals
 from tests.ingest.rounds import LEAST, Rules, parser, play_rounds, verdict
 
 ROUNDS = 50
@@ -26,8 +24,7 @@ ROUNDS = 50
 def main(words: Sequence[str] | None = None) -> int:
     """Run everything; the exit code."""
     arguments = _parser().parse_args(words)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
+    leave_on_signals()
     try:
         with tempfile.TemporaryDirectory(prefix="cohabit-e2e-s3-") as name:
             folder = Path(name)
@@ -59,10 +56,6 @@ def _parser() -> ArgumentParser:
     options.add_argument("--server", choices=sorted(PROGRAMS), default="gofakes3", help="serves the bucket")
     options.add_argument("--line", action="store_true", help="run the whole line instead of rounds")
     return options
-
-
-def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

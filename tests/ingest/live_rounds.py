@@ -37,6 +37,7 @@ from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
 from ingest.simulator.messages import Faults
 from ingest.simulator.simulate import Plan
+from tests.ingest.round_actors import leave_on_signals
 
 MINUTES = 20
 SPEED = 60.0
@@ -287,6 +288,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=10)
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     asked = options.parse_args()
+    leave_on_signals()
 
     def say(words: str) -> None:
         sys.stdout.write(words + "\n")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Protocol
+from types import FrameType
+from typing import NoReturn, Protocol
 
 from ingest.devkafka.broker import Broker
 
@@ -112,6 +113,16 @@ class BrokerActor:
 
     def restart(self) -> None:
         self.broker.start()
+
+
+def leave_on_signals() -> None:
+    """End by an exception where this process is told to end, so that it stops all that it started."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def let_run(seconds: float) -> None:

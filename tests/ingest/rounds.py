@@ -36,7 +36,7 @@ from ingest.pipeline.runner import ingest_kafka
 from ingest.schema.errors import IngestError
 from ingest.schema.tables import DEAD_LETTERS, LANDED, USAGE
 from ingest.schema.topics import Topic
-from tests.ingest.round_actors import END_LIMIT_S, Actor, BrokerActor, Process, let_run
+from tests.ingest.round_actors import END_LIMIT_S, Actor, BrokerActor, Process, leave_on_signals, let_run
 from tests.ingest.round_process import container, to_send
 
 PYTHON = (sys.executable, "-m")
@@ -381,6 +381,7 @@ def main() -> int:
     """Play rounds; 1 when a law was broken."""
     asked = parser("Crash rounds against a real broker.", 100).parse_args()
     rules = Rules(least=LEAST, careless=asked.control)
+    leave_on_signals()
     with tempfile.TemporaryDirectory() as folder, running_broker(Path(folder, "kafka")) as broker:
 
         def say(line: str) -> None:

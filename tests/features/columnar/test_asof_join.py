@@ -82,6 +82,25 @@ def test_null_is_a_key_like_any_other() -> None:
     assert row_of(*key_codes(left, right, ["a"])).tolist() == [1, 0, -1]
 
 
+@given(
+    left=st.lists(st.sampled_from(["x", "z", "", None]), max_size=6),
+    right=st.lists(st.sampled_from(["x", "y", None]), max_size=6),
+)
+def test_codes_of_texts_do_not_depend_on_whether_they_lie_in_a_dictionary(
+    left: list[str | None], right: list[str | None]
+) -> None:
+    own, other = (pa.table({"a": pa.array(texts, pa.string())}) for texts in (left, right))
+    at = pa.array([None if text is None else ["y", "z", "", "x"].index(text) for text in left], pa.int32())
+    coded = pa.table({"a": pa.DictionaryArray.from_arrays(at, ["y", "z", "", "x"])})
+
+    expected = [codes.tolist() for codes in key_codes(own, other, ["a"])]
+
+    assert [codes.tolist() for codes in key_codes(coded, other, ["a"])] == expected
+    known = sorted({text for text in left + right if text is not None})
+    places = {text: place for place, text in enumerate([*known, None])}
+    assert expected == [[places[text] for text in texts] for texts in (left, right)]
+
+
 def test_lengths_must_agree() -> None:
     one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
     with pytest.raises(FeaturesError, match="differ in length"):

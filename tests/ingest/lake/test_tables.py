@@ -65,6 +65,17 @@ def test_landed_rows_come_back_sorted_by_time_and_unchanged(lake: Lake) -> None:
     assert lake.read("usage").equals(rows.sort_by([("ts", "ascending"), ("container", "ascending")]))
 
 
+def test_rows_with_texts_as_codes_are_the_same_rows(lake: Lake) -> None:
+    for number, names in enumerate(("ab", "bc")):
+        rows = usage_rows(*((name, 60 * number + i, None, 2 * number + i) for i, name in enumerate(names)))
+        land(lake, OffsetRange("usage", 0, 2 * number, 2 * number + 2), rows)
+
+    coded = lake.rows("usage", coded=True)
+
+    assert coded.cast(USAGE.schema).equals(lake.rows("usage"))
+    assert [len(set(chunk.dictionary.to_pylist())) for chunk in coded["container"].chunks] == [3, 3]
+
+
 def test_rows_that_are_not_committed_do_not_count(lake: Lake) -> None:
     lake.files_of("usage", usage_rows(("a", 0, 1.0, 0)))
 
