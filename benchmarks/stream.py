@@ -1,7 +1,8 @@
 """Stream: broker, Spark's Kafka source, all features, refresher; how much they carry, and how old a score's data is.
 
-Two measurements. Throughput: minutes of a cluster wait on the broker, and are worked off. Age: a cluster reports live;
-every sample counts from its own time until the first snapshot that holds it.
+Two measurements. Throughput: minutes of a cluster wait on the broker, and are worked off; then a bare Spark stream
+decodes and counts the same messages. Age: a cluster reports live; every sample counts from its own time until the first
+snapshot that holds it.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -127,6 +128,41 @@ def publish(bootstrap: str, folder: Path, until_end: bool, stop: EventType, done
         raise failure
 
 
+def bare_seconds(bootstrap: str, folder: Path, rows: int) -> float:
+    """How long Spark takes to read, decode and count the same messages, in a process of its own, session excluded."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(_count, (bootstrap, folder, rows))
+
+
+def _count(bootstrap: str, folder: Path, rows: int) -> float:
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F
+
+    from features.jobs.spark.session import spark_session
+    from features.jobs.spark.stream_job import MAX_MESSAGES
+
+    texts = ", ".join(f"{name} string" for name in ("cluster", "node", "container", "app", "team", "qos"))
+    numbers = ", ".join(f"{name} double" for name in ("ts", "interval_s", "cpu_cores", *MEASURED))
+    source = {"kafka.bootstrap.servers": bootstrap, "subscribe": USAGE.name, "startingOffsets": "earliest"}
+    counted = 0
+
+    def count(batch: DataFrame, _number: int) -> None:
+        nonlocal counted
+        counted += batch.agg(F.count("cpu_cores").alias("rows")).collect()[0]["rows"]
+
+    with spark_session(settings={"spark.driver.memory": "4g"}) as spark:
+        began = monotonic()
+        messages = spark.readStream.format("kafka").options(**source, maxOffsetsPerTrigger=MAX_MESSAGES).load()
+        records = F.from_json(F.col("value").cast("string"), f"array<struct<{texts}, {numbers}>>")
+        decoded = messages.select(F.explode(records).alias("record")).select("record.*")
+        how = {"checkpointLocation": str(folder / "bare")}
+        decoded.writeStream.foreachBatch(count).options(**how).trigger(availableNow=True).start().awaitTermination()
+        seconds = monotonic() - began
+    if counted != rows:
+        raise AssertionError(f"{counted} of {rows} rows")
+    return seconds
+
+
 @contextmanager
 def telling(bootstrap: str, folder: Path) -> Iterator[None]:
     """The streaming job runs meanwhile."""
@@ -219,8 +255,9 @@ def throughput(folder: Path, nodes: int, minutes: int) -> dict[str, float]:
             while not (seen and (seen[-1].newest >= last - 1).all()) and monotonic() - began < 600:
                 sleep(0.1)
             seconds = monotonic() - began
-    rows = len(waiting) * CONTAINERS
-    return {"rows": float(rows), "rows_per_s": rows / seconds}
+        rows = len(waiting) * CONTAINERS
+        bare = bare_seconds(broker.bootstrap, folder, rows)
+    return {"rows": float(rows), "rows_per_s": rows / seconds, "vs_bare": bare / seconds}
 
 
 def liveness(folder: Path, nodes: int, seconds: int) -> dict[str, float]:
