@@ -12,7 +12,6 @@ open-telemetry/opentelemetry-collector-contrib receiver/{kubeletstats,hostmetric
 telegraf plugins/inputs/{docker,kubernetes,cpu,mem,net,diskio}.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,11 +25,6 @@ _node_gauge = partial(ForeignMetric, of=NODE_LEVEL)
 _pod_counter = partial(ForeignMetric, kind=COUNTER, of=POD_LEVEL)
 
 
-def _of(exporter: str, metrics: Iterable[ForeignMetric]) -> tuple[ForeignMetric, ...]:
-    """The metrics, said to be of an exporter."""
-    return tuple(replace(metric, exporter=exporter) for metric in metrics)
-
-
 NANO, MICRO, MILLI, PERCENT = 1e-9, 1e-6, 1e-3, 1e-2
 MEBIBYTE = 1048576.0
 
@@ -41,7 +35,10 @@ PARTS_OF_DISKS = (
     *("sd[a-z]*[0-9]", "vd[a-z]*[0-9]", "xvd[a-z]*[0-9]", "hd[a-z]*[0-9]", "nvme*n*p[0-9]*", "mmcblk*p[0-9]*"),
 )
 """Devices whose traffic is counted at the disk below them too."""
-_NOT_VIRTUAL = {"interface": VIRTUAL_LINKS}
+_INTERFACE: dict[str, Any] = {"series": ("interface",), "unless": {"interface": VIRTUAL_LINKS}}
+_DEVICE: dict[str, Any] = {"series": ("device",)}
+_OF_DISK: dict[str, Any] = {"series": ("device",), "unless": {"device": PARTS_OF_DISKS}}
+_OF_LINK: dict[str, Any] = {"series": ("device",), "unless": {"device": VIRTUAL_LINKS}}
 
 KUBELET = (
     _counter("container_cpu_usage_seconds_total", "cpu_cores", series=("cpu",)),
@@ -52,16 +49,14 @@ KUBELET = (
     _counter("container_memory_workingset_refault_anon_total", "memory_refault_s", part_of="anon"),
     _gauge("container_llc_occupancy_bytes", "llc_occupancy_bytes", series=("node_id",)),
     _counter("container_memory_bandwidth_bytes", "memory_bandwidth_bytes_s", series=("node_id",)),
-    _pod_counter("container_network_receive_bytes_total", "net_rx_bytes_s", series=("interface",), unless=_NOT_VIRTUAL),
-    _pod_counter(
-        "container_network_transmit_bytes_total", "net_tx_bytes_s", series=("interface",), unless=_NOT_VIRTUAL
-    ),
+    _pod_counter("container_network_receive_bytes_total", "net_rx_bytes_s", **_INTERFACE),
+    _pod_counter("container_network_transmit_bytes_total", "net_tx_bytes_s", **_INTERFACE),
     _counter("container_fs_reads_bytes_total", "disk_read_bytes_s", series=("device",)),
     _counter("container_fs_writes_bytes_total", "disk_write_bytes_s", series=("device",)),
-    _counter("container_fs_reads_total", "disk_ios_s", series=("device",), part_of="read"),
-    _counter("container_fs_writes_total", "disk_ios_s", series=("device",), part_of="write"),
-    _counter("container_fs_read_seconds_total", "disk_io_s", series=("device",), part_of="read"),
-    _counter("container_fs_write_seconds_total", "disk_io_s", series=("device",), part_of="write"),
+    _counter("container_fs_reads_total", "disk_ios_s", part_of="read", **_DEVICE),
+    _counter("container_fs_writes_total", "disk_ios_s", part_of="write", **_DEVICE),
+    _counter("container_fs_read_seconds_total", "disk_io_s", part_of="read", **_DEVICE),
+    _counter("container_fs_write_seconds_total", "disk_io_s", part_of="write", **_DEVICE),
     _counter("container_pressure_cpu_waiting_seconds_total", "psi_cpu_some_frac"),
     _counter("container_pressure_cpu_stalled_seconds_total", "psi_cpu_full_frac"),
     _counter("container_pressure_memory_waiting_seconds_total", "psi_memory_some_frac"),
@@ -89,9 +84,8 @@ PERF = tuple(
 )
 """cAdvisor gives perf events already scaled by the share of time in which they were counted."""
 
+_PORT: dict[str, Any] = {"series": ("device", "port")}
 _BUSY = {"mode": ("user", "nice", "system", "irq", "softirq", "steal")}
-_OF_DISK: dict[str, Any] = {"series": ("device",), "unless": {"device": PARTS_OF_DISKS}}
-_OF_LINK: dict[str, Any] = {"series": ("device",), "unless": {"device": VIRTUAL_LINKS}}
 NODE_EXPORTER = (
     _node_counter("node_cpu_seconds_total", "cpu_cores", series=("cpu", "mode"), where=_BUSY),
     _node_counter("node_cpu", "cpu_cores", series=("cpu", "mode"), where=_BUSY),
@@ -117,12 +111,8 @@ NODE_EXPORTER = (
     _node_counter("node_pressure_memory_stalled_seconds_total", "psi_memory_full_frac"),
     _node_counter("node_pressure_io_waiting_seconds_total", "psi_io_some_frac"),
     _node_counter("node_pressure_io_stalled_seconds_total", "psi_io_full_frac"),
-    _node_counter(
-        "node_infiniband_port_data_received_bytes_total", "rdma_bytes_s", series=("device", "port"), part_of="read"
-    ),
-    _node_counter(
-        "node_infiniband_port_data_transmitted_bytes_total", "rdma_bytes_s", series=("device", "port"), part_of="write"
-    ),
+    _node_counter("node_infiniband_port_data_received_bytes_total", "rdma_bytes_s", part_of="read", **_PORT),
+    _node_counter("node_infiniband_port_data_transmitted_bytes_total", "rdma_bytes_s", part_of="write", **_PORT),
 )
 """User time includes the time of virtual CPUs. Memory in use is a difference of two of its metrics. Names without
 _total and units are those before 0.16; no release sends both."""
@@ -131,9 +121,9 @@ KOORDLET_WINDOW_S = 10.0
 """Seconds over which koordlet counts cycles and instructions by default; their ratio, CPI, does not depend on it."""
 _PSI = [(resource, degree) for resource in ("cpu", "mem", "io") for degree in ("some", "full")]
 KOORDLET = (
-    _gauge("koordlet_container_cpi", "cycles_s", scale=1 / KOORDLET_WINDOW_S, where={"cpi_field": ("cycles",)}),
-    _gauge(
-        "koordlet_container_cpi", "instructions_s", scale=1 / KOORDLET_WINDOW_S, where={"cpi_field": ("instructions",)}
+    *(
+        _gauge("koordlet_container_cpi", f"{name}_s", scale=1 / KOORDLET_WINDOW_S, where={"cpi_field": (name,)})
+        for name in ("cycles", "instructions")
     ),
     *(
         _gauge(
@@ -166,12 +156,12 @@ KUBELETSTATS = (
     _gauge("container.memory.working_set", "memory_bytes"),
     _gauge("k8s.pod.cpu.usage", "cpu_cores", of=POD_LEVEL),
     _gauge("k8s.pod.memory.working_set", "memory_bytes", of=POD_LEVEL),
-    _pod_counter("k8s.pod.network.io", "net_rx_bytes_s", where=_IN, unless=_NOT_VIRTUAL, series=("interface",)),
-    _pod_counter("k8s.pod.network.io", "net_tx_bytes_s", where=_OUT, unless=_NOT_VIRTUAL, series=("interface",)),
+    _pod_counter("k8s.pod.network.io", "net_rx_bytes_s", where=_IN, **_INTERFACE),
+    _pod_counter("k8s.pod.network.io", "net_tx_bytes_s", where=_OUT, **_INTERFACE),
     _node_gauge("k8s.node.cpu.usage", "cpu_cores"),
     _node_gauge("k8s.node.memory.working_set", "memory_bytes"),
-    _node_counter("k8s.node.network.io", "net_rx_bytes_s", where=_IN, unless=_NOT_VIRTUAL, series=("interface",)),
-    _node_counter("k8s.node.network.io", "net_tx_bytes_s", where=_OUT, unless=_NOT_VIRTUAL, series=("interface",)),
+    _node_counter("k8s.node.network.io", "net_rx_bytes_s", where=_IN, **_INTERFACE),
+    _node_counter("k8s.node.network.io", "net_tx_bytes_s", where=_OUT, **_INTERFACE),
 )
 _IN_A_POD = {"k8s.pod.uid": ("?*",)}
 KUBELETSTATS_OLD = (
@@ -193,24 +183,17 @@ DOCKER_STATS = (
     _pod_counter("container.network.io.usage.rx_bytes", "net_rx_bytes_s", series=("interface",)),
     _pod_counter("container.network.io.usage.tx_bytes", "net_tx_bytes_s", series=("interface",)),
 )
+_BUSY_STATE = {"state": ("user", "nice", "system", "interrupt", "softirq", "steal")}
+_BOTH_WAYS: dict[str, Any] = {"series": ("direction", "device"), "unless": {"device": PARTS_OF_DISKS}}
 HOSTMETRICS = (
-    _node_counter(
-        "system.cpu.time",
-        "cpu_cores",
-        series=("cpu", "state"),
-        where={"state": ("user", "nice", "system", "interrupt", "softirq", "steal")},
-    ),
+    _node_counter("system.cpu.time", "cpu_cores", series=("cpu", "state"), where=_BUSY_STATE),
     _node_gauge("system.memory.usage", "memory_bytes", where={"state": ("used",)}),
     _node_counter("system.network.io", "net_rx_bytes_s", where=_IN, **_OF_LINK),
     _node_counter("system.network.io", "net_tx_bytes_s", where=_OUT, **_OF_LINK),
     _node_counter("system.disk.io", "disk_read_bytes_s", where=_READ, **_OF_DISK),
     _node_counter("system.disk.io", "disk_write_bytes_s", where=_WRITE, **_OF_DISK),
-    _node_counter(
-        "system.disk.operations", "disk_ios_s", unless={"device": PARTS_OF_DISKS}, series=("direction", "device")
-    ),
-    _node_counter(
-        "system.disk.operation_time", "disk_io_s", unless={"device": PARTS_OF_DISKS}, series=("direction", "device")
-    ),
+    _node_counter("system.disk.operations", "disk_ios_s", **_BOTH_WAYS),
+    _node_counter("system.disk.operation_time", "disk_io_s", **_BOTH_WAYS),
 )
 """Receivers of the OpenTelemetry Collector."""
 
@@ -219,42 +202,19 @@ TELEGRAF_COUNTERS = (
     _node_counter("kubernetes_node.cpu_usage_core_nanoseconds", "cpu_cores", scale=NANO),
 )
 _ALL_CORES = {"cpu": ("cpu-total",)}
+_DOCKER_NET: dict[str, Any] = {"series": ("network",), "unless": {"network": ("total",)}}
+_DOCKER_DISK: dict[str, Any] = {"series": ("device",), "unless": {"device": ("total",)}}
+_DISKIO: dict[str, Any] = {"series": ("name",), "unless": {"name": PARTS_OF_DISKS}}
 TELEGRAF = (
     _counter("docker_container_cpu.usage_total", "cpu_cores", scale=NANO, where=_ALL_CORES),
     _counter("docker_container_cpu.throttling_throttled_time", "cpu_throttled_frac", scale=NANO, where=_ALL_CORES),
     _gauge("docker_container_mem.usage", "memory_bytes"),
-    _pod_counter(
-        "docker_container_net.rx_bytes", "net_rx_bytes_s", unless={"network": ("total",)}, series=("network",)
-    ),
-    _pod_counter(
-        "docker_container_net.tx_bytes", "net_tx_bytes_s", unless={"network": ("total",)}, series=("network",)
-    ),
-    _counter(
-        "docker_container_blkio.io_service_bytes_recursive_read",
-        "disk_read_bytes_s",
-        unless={"device": ("total",)},
-        series=("device",),
-    ),
-    _counter(
-        "docker_container_blkio.io_service_bytes_recursive_write",
-        "disk_write_bytes_s",
-        unless={"device": ("total",)},
-        series=("device",),
-    ),
-    _counter(
-        "docker_container_blkio.io_serviced_recursive_read",
-        "disk_ios_s",
-        unless={"device": ("total",)},
-        series=("device",),
-        part_of="read",
-    ),
-    _counter(
-        "docker_container_blkio.io_serviced_recursive_write",
-        "disk_ios_s",
-        unless={"device": ("total",)},
-        series=("device",),
-        part_of="write",
-    ),
+    _pod_counter("docker_container_net.rx_bytes", "net_rx_bytes_s", **_DOCKER_NET),
+    _pod_counter("docker_container_net.tx_bytes", "net_tx_bytes_s", **_DOCKER_NET),
+    _counter("docker_container_blkio.io_service_bytes_recursive_read", "disk_read_bytes_s", **_DOCKER_DISK),
+    _counter("docker_container_blkio.io_service_bytes_recursive_write", "disk_write_bytes_s", **_DOCKER_DISK),
+    _counter("docker_container_blkio.io_serviced_recursive_read", "disk_ios_s", part_of="read", **_DOCKER_DISK),
+    _counter("docker_container_blkio.io_serviced_recursive_write", "disk_ios_s", part_of="write", **_DOCKER_DISK),
     _gauge("kubernetes_pod_container.cpu_usage_nanocores", "cpu_cores", scale=NANO),
     _gauge("kubernetes_pod_container.memory_working_set_bytes", "memory_bytes"),
     _pod_counter("kubernetes_pod_network.rx_bytes", "net_rx_bytes_s"),
@@ -268,23 +228,14 @@ TELEGRAF = (
         for state in ("user", "nice", "system", "irq", "softirq", "steal")
     ),
     _node_gauge("mem.used", "memory_bytes"),
-    _node_counter("net.bytes_recv", "net_rx_bytes_s", unless=_NOT_VIRTUAL, series=("interface",)),
-    _node_counter("net.bytes_sent", "net_tx_bytes_s", unless=_NOT_VIRTUAL, series=("interface",)),
-    _node_counter("diskio.read_bytes", "disk_read_bytes_s", unless={"name": PARTS_OF_DISKS}, series=("name",)),
-    _node_counter("diskio.write_bytes", "disk_write_bytes_s", unless={"name": PARTS_OF_DISKS}, series=("name",)),
-    _node_counter("diskio.reads", "disk_ios_s", unless={"name": PARTS_OF_DISKS}, series=("name",), part_of="read"),
-    _node_counter("diskio.writes", "disk_ios_s", unless={"name": PARTS_OF_DISKS}, series=("name",), part_of="write"),
-    _node_counter(
-        "diskio.read_time", "disk_io_s", scale=MILLI, unless={"name": PARTS_OF_DISKS}, series=("name",), part_of="read"
-    ),
-    _node_counter(
-        "diskio.write_time",
-        "disk_io_s",
-        scale=MILLI,
-        unless={"name": PARTS_OF_DISKS},
-        series=("name",),
-        part_of="write",
-    ),
+    _node_counter("net.bytes_recv", "net_rx_bytes_s", **_INTERFACE),
+    _node_counter("net.bytes_sent", "net_tx_bytes_s", **_INTERFACE),
+    _node_counter("diskio.read_bytes", "disk_read_bytes_s", **_DISKIO),
+    _node_counter("diskio.write_bytes", "disk_write_bytes_s", **_DISKIO),
+    _node_counter("diskio.reads", "disk_ios_s", part_of="read", **_DISKIO),
+    _node_counter("diskio.writes", "disk_ios_s", part_of="write", **_DISKIO),
+    _node_counter("diskio.read_time", "disk_io_s", scale=MILLI, part_of="read", **_DISKIO),
+    _node_counter("diskio.write_time", "disk_io_s", scale=MILLI, part_of="write", **_DISKIO),
 )
 """Inputs docker, kubernetes, cpu, mem, net and diskio; cpu needs collect_cpu_time."""
 
@@ -300,12 +251,12 @@ CADVISOR = (
         for place, resource in (("cpu", "cpu"), ("memory", "memory"), ("diskio", "io"))
         for degree in ("some", "full")
     ),
-    _pod_counter("network.rx_bytes", "net_rx_bytes_s", series=("interface",), unless=_NOT_VIRTUAL),
-    _pod_counter("network.tx_bytes", "net_tx_bytes_s", series=("interface",), unless=_NOT_VIRTUAL),
+    _pod_counter("network.rx_bytes", "net_rx_bytes_s", **_INTERFACE),
+    _pod_counter("network.tx_bytes", "net_tx_bytes_s", **_INTERFACE),
     _counter("diskio.io_service_bytes.Read", "disk_read_bytes_s", series=("device",)),
     _counter("diskio.io_service_bytes.Write", "disk_write_bytes_s", series=("device",)),
-    _counter("diskio.io_serviced.Read", "disk_ios_s", series=("device",), part_of="read"),
-    _counter("diskio.io_serviced.Write", "disk_ios_s", series=("device",), part_of="write"),
+    _counter("diskio.io_serviced.Read", "disk_ios_s", part_of="read", **_DEVICE),
+    _counter("diskio.io_serviced.Write", "disk_ios_s", part_of="write", **_DEVICE),
     *(_counter("perf_stats", target, where={"event": names}, series=("cpu",)) for target, names in EVENTS.items()),
     _counter("resctrl.mbm_total_bytes", "memory_bandwidth_bytes_s", series=("node_id",)),
     _gauge("resctrl.llc_occupancy", "llc_occupancy_bytes", series=("node_id",)),
@@ -313,21 +264,22 @@ CADVISOR = (
 """Fields of cAdvisor's JSON, joined by '.'. Its comment on pressure says nanoseconds; the value is the kernel's, in
 microseconds, as its own Prometheus endpoint reads it."""
 
+_BY_EXPORTER = {
+    "kubelet": (*KUBELET, *PERF),
+    "node_exporter": NODE_EXPORTER,
+    "kubelet resource": KUBELET_RESOURCE,
+    "koordlet": KOORDLET,
+    "dcgm": DCGM,
+    "kubeletstats": KUBELETSTATS,
+    "kubeletstats by old names": KUBELETSTATS_OLD,
+    "kubeletstats by counters": KUBELETSTATS_COUNTERS,
+    "docker_stats": DOCKER_STATS,
+    "hostmetrics": HOSTMETRICS,
+    "telegraf": TELEGRAF,
+    "telegraf by counters": TELEGRAF_COUNTERS,
+    "cadvisor": CADVISOR,
+}
 EXPORTERS = MetricMap.of(
-    (
-        *_of("kubelet", (*KUBELET, *PERF)),
-        *_of("node_exporter", NODE_EXPORTER),
-        *_of("kubelet resource", KUBELET_RESOURCE),
-        *_of("koordlet", KOORDLET),
-        *_of("dcgm", DCGM),
-        *_of("kubeletstats", KUBELETSTATS),
-        *_of("kubeletstats by old names", KUBELETSTATS_OLD),
-        *_of("kubeletstats by counters", KUBELETSTATS_COUNTERS),
-        *_of("docker_stats", DOCKER_STATS),
-        *_of("hostmetrics", HOSTMETRICS),
-        *_of("telegraf", TELEGRAF),
-        *_of("telegraf by counters", TELEGRAF_COUNTERS),
-        *_of("cadvisor", CADVISOR),
-    )
+    replace(metric, exporter=exporter) for exporter, metrics in _BY_EXPORTER.items() for metric in metrics
 )
 """Everything that is shipped."""

@@ -20,12 +20,14 @@ The tables themselves are in `ingest.decode.metrics.known_metrics`; a TOML file 
 A name in the file replaces every entry of that name in the tables.
 """
 
-import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ingest.schema.errors import IngestError
 from ingest.schema.tables import INGREDIENTS, KIND_VALUES, SIGNALS, Column
@@ -91,6 +93,7 @@ def _spelled(names: Words) -> Words:
     return tuple(dict.fromkeys(word for words in alike for word in words))
 
 
+_WORKLOADS = ("deployment", "statefulset", "daemonset", "cronjob", "job")
 _APP, _TEAM, _QOS = _spelled(APP_LABELS), _spelled(TEAM_LABELS), _spelled(QOS_LABELS)
 
 
@@ -104,78 +107,36 @@ class Labels:
 
     cluster: Words = ("cluster", "k8s.cluster.name", "k8s_cluster_name", "cluster_name")
     node: Words = (
-        "engine_host",
-        "node",
-        "k8s.node.name",
-        "k8s_node_name",
-        "node_name",
-        "kubernetes_node",
-        "Hostname",
-        "hostname",
-        "machine_name",
-        "host.name",
-        "host_name",
-        "host",
-        "nodename",
-        "instance",
+        *("engine_host", "node", "k8s.node.name", "k8s_node_name", "node_name", "kubernetes_node", "Hostname"),
+        *("hostname", "machine_name", "host.name", "host_name", "host", "nodename", "instance"),
     )
     namespace: Words = (
-        "exported_namespace",
-        "namespace",
-        "k8s.namespace.name",
-        "k8s_namespace_name",
-        "pod_namespace",
-        "io.kubernetes.pod.namespace",
-        "container_label_io_kubernetes_pod_namespace",
+        *("exported_namespace", "namespace", "k8s.namespace.name", "k8s_namespace_name", "pod_namespace"),
+        *("io.kubernetes.pod.namespace", "container_label_io_kubernetes_pod_namespace"),
     )
     pod: Words = (
-        "exported_pod",
-        "pod",
-        "k8s.pod.name",
-        "k8s_pod_name",
-        "pod_name",
-        "io.kubernetes.pod.name",
+        *("exported_pod", "pod", "k8s.pod.name", "k8s_pod_name", "pod_name", "io.kubernetes.pod.name"),
         "container_label_io_kubernetes_pod_name",
     )
     uid: Words = (
-        "pod_uid",
-        "k8s.pod.uid",
-        "k8s_pod_uid",
-        "io.kubernetes.pod.uid",
+        *("pod_uid", "k8s.pod.uid", "k8s_pod_uid", "io.kubernetes.pod.uid"),
         "container_label_io_kubernetes_pod_uid",
     )
     part: Words = (
-        "exported_container",
-        "container",
-        "k8s.container.name",
-        "k8s_container_name",
-        "io.kubernetes.container.name",
-        "container_label_io_kubernetes_container_name",
-        "container_name",
+        *("exported_container", "container", "k8s.container.name", "k8s_container_name"),
+        *("io.kubernetes.container.name", "container_label_io_kubernetes_container_name", "container_name"),
         "container.name",
     )
     instance: Words = ("container.id", "container_id", "name")
     """Runtime id of the container where the cgroup does not say it: a new one after each restart."""
     replica: Words = (
-        "prometheus_replica",
-        "__replica__",
-        "replica",
-        "receive_replica",
-        "prometheus",
-        "otelcol_replica",
+        *("prometheus_replica", "__replica__", "replica", "receive_replica", "prometheus", "otelcol_replica"),
     )
     """Which of several collectors that report the same sent it: external labels of Prometheus, Thanos and Mimir."""
     alone: Words = ("container_name", "container.name", "name")
     """Name of a container that is in no pod."""
     cgroup: Words = ("id",)
-    app: Words = (
-        *_APP,
-        "k8s.deployment.name",
-        "k8s.statefulset.name",
-        "k8s.daemonset.name",
-        "k8s.cronjob.name",
-        "k8s.job.name",
-    )
+    app: Words = (*_APP, *(f"k8s.{kind}.name" for kind in _WORKLOADS))
     team: Words = _TEAM
     qos: Words = _QOS
 
@@ -227,81 +188,47 @@ def _metric(path: Path, text: str, number: int, entry: object) -> ForeignMetric:
         raise _bad_mapping(path, f"{where} is no table", "write each metric under [[metric]]")
     if isinstance(entry.get("name"), str):
         where += f", {entry['name']!r}"
-    given = {name: _field(path, where, name, value) for name, value in entry.items()}
+    given = {}
+    for name, value in entry.items():
+        if name not in _FIELDS:
+            raise _bad_mapping(path, f"{where}: {name!r} is unknown", f"there are {', '.join(_FIELDS)}")
+        kind, wanted = _FIELDS[name]
+        given[name] = _read(kind, value, path, f"{where}: {name} = {value!r}", f"it must be {wanted}")
     for name in ("name", "target"):
         if name not in given:
             raise _bad_mapping(path, f"{where}: {name} is missing", "name and target are needed")
-    return ForeignMetric(**given)  # type: ignore[arg-type]  # each value was checked by its name
+    return ForeignMetric(**given)
 
 
-def _field(path: Path, where: str, name: str, value: object) -> object:
-    """A field's value as ForeignMetric has it."""
-    known = [f.name for f in fields(ForeignMetric)]
-    if name not in known:
-        raise _bad_mapping(path, f"{where}: {name!r} is unknown", f"there are {', '.join(known)}")
-    read, wanted = _FIELDS[name]
-    found = read(value)
-    if found is None:
-        raise _bad_mapping(path, f"{where}: {name} = {value!r}", f"it must be {wanted}")
-    return found
+def _read(kind: Any, value: object, path: Path, what: str, wanted: str) -> Any:
+    """A value of the file, as pydantic reads one of that type."""
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise _bad_mapping(path, what, wanted) from error
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if abs(value) <= sys.float_info.max else None
-
-
-def _scale(value: object) -> float | None:
-    return _number(value) or None
-
-
-def _numbers(value: object) -> tuple[float, ...] | None:
-    found = [_number(v) for v in value] if isinstance(value, list) else [None]
-    return None if None in found else tuple(v for v in found if v is not None)
-
-
-def _words(value: object) -> Words | None:
-    listed = [value] if isinstance(value, str) else value
-    return tuple(listed) if isinstance(listed, list) and all(isinstance(v, str) for v in listed) else None
-
-
-def _conditions(value: object) -> Conditions | None:
-    if not isinstance(value, dict):
-        return None
-    read = {name: _words(words) for name, words in value.items()}
-    return None if None in read.values() else {name: words for name, words in read.items() if words is not None}
-
-
-def _target(value: object) -> str | None:
-    return value if isinstance(value, str) and value in TARGETS else None
-
-
-def _kind(value: object) -> str | None:
-    return value if isinstance(value, str) and value in KIND_VALUES else None
-
-
-def _level(value: object) -> str | None:
-    return value if isinstance(value, str) and value in LEVELS else None
-
-
-_FIELDS = {
-    "name": (_text, "text"),
-    "target": (_target, f"one of {', '.join(TARGETS)}"),
-    "kind": (_kind, f"one of {', '.join(KIND_VALUES)}"),
-    "scale": (_scale, "a number other than 0"),
-    "where": (_conditions, "a table of label = pattern, or label = [patterns]"),
-    "unless": (_conditions, "a table of label = pattern, or label = [patterns]"),
-    "series": (_words, "a list of labels"),
-    "part_of": (_text, "text"),
-    "unknown": (_numbers, "a list of numbers"),
-    "of": (_level, f"one of {', '.join(LEVELS)}"),
-    "exporter": (_text, "text"),
+_TEXT = Annotated[str, Field(strict=True, min_length=1)]
+_NUMBER = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+_WORDS = Annotated[
+    tuple[Annotated[str, Field(strict=True)], ...],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+]
+_CONDITIONS = (dict[str, _WORDS], "a table of label = pattern, or label = [patterns]")
+_FIELDS: Mapping[str, tuple[Any, str]] = {
+    "name": (_TEXT, "text"),
+    "target": (Literal[tuple(TARGETS)], f"one of {', '.join(TARGETS)}"),
+    "kind": (Literal[KIND_VALUES], f"one of {', '.join(KIND_VALUES)}"),
+    "scale": (Annotated[_NUMBER, Field(lt=0)] | Annotated[_NUMBER, Field(gt=0)], "a number other than 0"),
+    "where": _CONDITIONS,
+    "unless": _CONDITIONS,
+    "series": (_WORDS, "a list of labels"),
+    "part_of": (_TEXT, "text"),
+    "unknown": (tuple[_NUMBER, ...], "a list of numbers"),
+    "of": (Literal[LEVELS], f"one of {', '.join(LEVELS)}"),
+    "exporter": (_TEXT, "text"),
 }
+"""What each field of ForeignMetric must be in a file: its type, and that in words."""
 
 
 def _labels(path: Path, given: object, known: Labels) -> Labels:
@@ -311,16 +238,11 @@ def _labels(path: Path, given: object, known: Labels) -> Labels:
         raise _bad_mapping(path, "'labels' is no table", f"write it under [labels], with {', '.join(names)}")
     added: dict[str, Words] = {}
     for name, value in given.items():
-        words = _words(value)
-        if name not in names or words is None:
-            raise _bad_mapping(path, f"labels: {name} = {value!r}", f"give lists of labels for {', '.join(names)}")
-        added[name] = (*words, *_candidates(known, name))
+        what, wanted = f"labels: {name} = {value!r}", f"give lists of labels for {', '.join(names)}"
+        if name not in names:
+            raise _bad_mapping(path, what, wanted)
+        added[name] = (*_read(_WORDS, value, path, what, wanted), *getattr(known, name))
     return replace(known, **added)
-
-
-def _candidates(labels: Labels, name: str) -> Sequence[str]:
-    found: Words = getattr(labels, name)
-    return found
 
 
 def _bad_mapping(path: Path, what: str, wanted: str) -> IngestError:
