@@ -11,6 +11,7 @@ from math import inf
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_STRING, _TEXT_BY_NAME = pa.string(), pa.map_(pa.string(), pa.string())
 MAX_MESSAGE_BYTES = 1 << 20
 """Longer messages are rejected undecoded: Kafka's own default limit."""
 
@@ -64,12 +65,12 @@ class Table:
         return "offset" in self.by_name
 
 
-def _key(name: str, meaning: str) -> Column:
-    return Column(name, pa.string(), "", meaning, required=True)
+def _key(name: str, meaning: str, kind: pa.DataType = _STRING) -> Column:
+    return Column(name, kind, "", meaning, required=True)
 
 
-def _text(name: str, meaning: str) -> Column:
-    return Column(name, pa.string(), "", meaning)
+def _text(name: str, meaning: str, choices: tuple[str, ...] = ()) -> Column:
+    return Column(name, _STRING, "", meaning, choices=choices)
 
 
 def _number(name: str, unit: str, meaning: str, low: float = 0.0, high: float = inf) -> Column:
@@ -81,7 +82,7 @@ def _count(name: str, unit: str, meaning: str, low: float = 0.0, high: float = i
 
 
 def _amounts(name: str, meaning: str) -> Column:
-    return Column(name, pa.map_(pa.string(), pa.string()), "", f"{meaning}: number by name of the resource")
+    return Column(name, _TEXT_BY_NAME, "", f"{meaning}: number by name of the resource")
 
 
 def _flag(name: str, meaning: str) -> Column:
@@ -98,13 +99,14 @@ CONTAINER = _key("container", "uid of what the scheduler places: on Kubernetes t
 APP = _text("app", "workload the container belongs to")
 TEAM = _text("team", "team that owns the app")
 QOS_VALUES = ("LS", "BE", "SYSTEM")
-QOS = Column("qos", pa.string(), "", "LS (latency sensitive), BE (best effort) or SYSTEM", choices=QOS_VALUES)
+QOS = _text("qos", "LS (latency sensitive), BE (best effort) or SYSTEM", QOS_VALUES)
 TS = _time("ts", "end of the interval the row describes")
+_INTERVAL = Column("interval_s", pa.float64(), "s", "length of the interval", 0.1, 3600, required=True)
 
 LANDING = (
-    Column("topic", pa.string(), "", "topic (or file) the row came from", required=True),
-    Column("partition", pa.int32(), "", "partition the row came from", required=True),
-    Column("offset", pa.int64(), "", "offset (or line) the row came from", required=True),
+    _key("topic", "topic (or file) the row came from"),
+    _key("partition", "partition the row came from", pa.int32()),
+    _key("offset", "offset (or line) the row came from", pa.int64()),
     _time("arrived_at", "the broker's timestamp of the message, never the consumer's clock"),
 )
 """Added by the runner to every landed row; duplicates resolve to the lowest (topic, partition, offset)."""
@@ -156,14 +158,7 @@ USAGE = Table(
     ("cluster", "container", "ts"),
     "ts",
     (
-        CLUSTER,
-        TS,
-        Column("interval_s", pa.float64(), "s", "length of the interval", 0.1, 3600, required=True),
-        NODE,
-        CONTAINER,
-        APP,
-        TEAM,
-        QOS,
+        *(CLUSTER, TS, _INTERVAL, NODE, CONTAINER, APP, TEAM, QOS),
         *SIGNALS,
         *LANDING,
     ),
@@ -188,19 +183,9 @@ INGREDIENTS = (
 KIND_VALUES = ("gauge", "counter")
 
 EXPORTER_PREFERENCE = (
-    "kubelet",
-    "cadvisor",
-    "node_exporter",
-    "kubelet resource",
-    "koordlet",
-    "dcgm",
-    "kubeletstats",
-    "kubeletstats by old names",
-    "kubeletstats by counters",
-    "docker_stats",
-    "hostmetrics",
-    "telegraf",
-    "telegraf by counters",
+    *("kubelet", "cadvisor", "node_exporter", "kubelet resource", "koordlet", "dcgm"),
+    *("kubeletstats", "kubeletstats by old names", "kubeletstats by counters"),
+    *("docker_stats", "hostmetrics", "telegraf", "telegraf by counters"),
 )
 """Exporters and their alternative metrics of one thing: where several report the same of a pod, the first is used."""
 NODE_EXPORTERS = ("node_exporter", "hostmetrics")
@@ -212,32 +197,22 @@ SAMPLES = Table(
     ("cluster", "node", "container", "part", "instance", "exporter", "replica", "metric", "series", "ts"),
     "ts",
     (
-        CLUSTER,
-        TS,
-        NODE,
-        Column(
-            "container",
-            pa.string(),
-            "",
-            "uid of the pod; namespace/name where the format does not have the uid; / for the node itself",
-            required=True,
+        *(CLUSTER, TS, NODE),
+        _key(
+            "container", "uid of the pod; namespace/name where the format does not have the uid; / for the node itself"
         ),
         _text("pod", "namespace/name of the pod, where the format has it"),
         _text("part", "container inside the pod; null: the pod's own cgroup"),
         _text("instance", "runtime id of the container inside the pod, a new one after each restart"),
         _text("exporter", "one of EXPORTER_PREFERENCE; null: any other; of several that report the same one is used"),
         _text("replica", "which of several collectors that report the same sent it; one is used"),
-        APP,
-        TEAM,
-        QOS,
+        *(APP, TEAM, QOS),
         _key("metric", "column of usage or one of INGREDIENTS; any other name is kept, and `rates` skips it"),
         _text(
             "series", "what else distinguishes series of the metric, such as a disk; they are added up; null: nothing"
         ),
         _number("value", "", "in the column's unit; of a counter its integral over time; null: not measured", -inf),
-        Column(
-            "kind", pa.string(), "", "gauge or counter; a counter's rate per second is the column", choices=KIND_VALUES
-        ),
+        _text("kind", "gauge or counter; a counter's rate per second is the column", KIND_VALUES),
         *LANDING,
     ),
     "Metrics of exporters as they were sent, one value a row; usage is made of them.",
@@ -251,15 +226,11 @@ NODES = Table(
     ("cluster", "node", "ts"),
     "ts",
     (
-        CLUSTER,
-        TS,
-        NODE,
-        Column(
+        *(CLUSTER, TS, NODE),
+        _text(
             "event",
-            pa.string(),
-            "",
             "add: the node is there, as described; delete: it is gone from this time on; null: add",
-            choices=NODE_EVENTS,
+            NODE_EVENTS,
         ),
         _text("platform", "CPU model; slowdown never transfers between platforms unreported"),
         _number("cores", "cores", "hardware threads", 0.1, 4096),
@@ -279,8 +250,8 @@ NODES = Table(
         _text("zone", "failure zone"),
         _text("rack", "rack"),
         _text("pool", "node pool"),
-        Column("labels", pa.map_(pa.string(), pa.string()), "", "labels as the scheduler sees them"),
-        Column("taints", pa.list_(pa.string()), "", "taints, key=value:effect"),
+        Column("labels", _TEXT_BY_NAME, "", "labels as the scheduler sees them"),
+        Column("taints", pa.list_(_STRING), "", "taints, key=value:effect"),
         _number("allocatable_cores", "cores", "CPU the scheduler may place", 0, 4096),
         _number("allocatable_memory_bytes", "bytes", "memory the scheduler may place", 0, 1e15),
         _number("allocatable_pods", "pods", "pods the scheduler may place", 0, 1e5),
@@ -298,10 +269,7 @@ NODE_USAGE = Table(
     ("cluster", "node", "ts"),
     "ts",
     (
-        CLUSTER,
-        TS,
-        Column("interval_s", pa.float64(), "s", "length of the interval", 0.1, 3600, required=True),
-        NODE,
+        *(CLUSTER, TS, _INTERVAL, NODE),
         _number("cpu_frac", "share of the node", "CPU in use", 0, 1.5),
         _number("memory_frac", "share of the node", "memory in use", 0, 1.5),
         _number("memory_bandwidth_frac", "share of the node", "memory bandwidth in use", 0, 1.5),
@@ -323,18 +291,14 @@ PLACEMENTS = Table(
     ("cluster", "container", "ts", "event"),
     "ts",
     (
-        CLUSTER,
-        TS,
+        *(CLUSTER, TS),
         Column("event", pa.string(), "", "add, change or delete", required=True, choices=PLACEMENT_EVENTS),
         _text("resource_version", "the orchestrator's version of the object"),
-        NODE,
-        CONTAINER,
+        *(NODE, CONTAINER),
         _text("namespace", "namespace of the container"),
         _text("name", "name of the pod: how formats without a uid call it, together with its namespace"),
         _text("owner", "top of the owner chain, kind/name"),
-        APP,
-        TEAM,
-        QOS,
+        *(APP, TEAM, QOS),
         _text("image_version", "version of the image; a change is a deploy"),
         _number("cpu_request_cores", "cores", "CPU requested", 0, 4096),
         _number("cpu_limit_cores", "cores", "CPU limit", 0, 4096),
@@ -352,9 +316,9 @@ PLACEMENTS = Table(
         _count("disruptions_allowed", "pods", "disruptions that the budget allows now", 0, 2**31),
         _flag("pinned", "may not be moved"),
         _flag("local_storage", "holds data on the node"),
-        Column("tolerations", pa.list_(pa.string()), "", "tolerated taints"),
+        Column("tolerations", pa.list_(_STRING), "", "tolerated taints"),
         _text("affinity", "affinity rules as JSON"),
-        Column("labels", pa.map_(pa.string(), pa.string()), "", "labels that affinity rules of other pods select by"),
+        Column("labels", _TEXT_BY_NAME, "", "labels that affinity rules of other pods select by"),
         _flag("volume_claims", "mounts persistent volume claims, whose volumes may be bound to a zone"),
         *LANDING,
     ),
@@ -362,18 +326,9 @@ PLACEMENTS = Table(
 )
 
 LIVE_SIGNALS = (
-    "cpu_cores",
-    "memory_bytes",
-    "memory_bandwidth_bytes_s",
-    "llc_occupancy_bytes",
-    "net_rx_bytes_s",
-    "net_tx_bytes_s",
-    "disk_read_bytes_s",
-    "disk_write_bytes_s",
-    "disk_ios_s",
-    "gpu_sm_frac",
-    "pcie_bytes_s",
-    "rdma_bytes_s",
+    *("cpu_cores", "memory_bytes", "memory_bandwidth_bytes_s", "llc_occupancy_bytes"),
+    *("net_rx_bytes_s", "net_tx_bytes_s", "disk_read_bytes_s", "disk_write_bytes_s", "disk_ios_s"),
+    *("gpu_sm_frac", "pcie_bytes_s", "rdma_bytes_s"),
 )
 """What a refresher must know of each container: its use of what nodes share."""
 
@@ -386,11 +341,7 @@ LIVE_STATE = Table(
         CLUSTER,
         _time("ts", "end of the one-minute window, which may still grow"),
         _time("heard_at", "when the newest sample behind the row had arrived"),
-        NODE,
-        CONTAINER,
-        APP,
-        TEAM,
-        QOS,
+        *(NODE, CONTAINER, APP, TEAM, QOS),
         Column("samples", pa.int64(), "", "samples in the window so far", 1, 1e9, required=True),
         *(c for c in SIGNALS if c.name in LIVE_SIGNALS),
         *LANDING,
@@ -405,13 +356,7 @@ DEAD_LETTERS = Table(
     ("topic", "partition", "offset", "item"),
     "arrived_at",
     (
-        Column(
-            "item",
-            pa.string(),
-            "",
-            "part of the message: '' the whole, '3' its fourth record, '3.cpi' that record's field",
-            required=True,
-        ),
+        _key("item", "part of the message: '' the whole, '3' its fourth record, '3.cpi' that record's field"),
         _key("reason", "one of ingest.decode.contract.REASONS"),
         _text("detail", "what was found, and what was expected"),
         Column("payload", pa.binary(), "", "the message as it came"),
@@ -431,8 +376,8 @@ UNKNOWN_FIELDS = Table(
     "",
     (
         _key("topic", "topic of the records"),
-        Column("partition", pa.int32(), "", "partition of the records", required=True),
-        Column("start", pa.int64(), "", "first offset of the batch", required=True),
+        _key("partition", "partition of the records", pa.int32()),
+        _key("start", "first offset of the batch", pa.int64()),
         _key("field", "name outside the catalogue"),
         Column("seen", pa.int64(), "", "how often it was seen in the batch", 0, required=True),
     ),
@@ -446,9 +391,9 @@ GAPS = Table(
     "",
     (
         _key("topic", "topic of the records"),
-        Column("partition", pa.int32(), "", "partition of the records", required=True),
-        Column("start", pa.int64(), "", "first offset that is missing", required=True),
-        Column("end", pa.int64(), "", "first offset after it that is not", required=True),
+        _key("partition", "partition of the records", pa.int32()),
+        _key("start", "first offset that is missing", pa.int64()),
+        _key("end", "first offset after it that is not", pa.int64()),
     ),
     "Offsets that the broker had deleted before they were ingested.",
 )
