@@ -68,19 +68,15 @@ def parse(messages: pa.BinaryArray) -> tuple[Records, list[Reject]]:
     return records, rejects
 
 
-def _add(records: Records, value: Record, message: int, index: int) -> None:
-    records.values.append(value)
-    records.message.append(message)
-    records.index.append(index)
-
-
 def _add_list(records: Records, parsed: list[object], message: int) -> list[Reject]:
     rejects = []
     if len(parsed) > MAX_RECORDS:
         rejects.append(Reject(message, str(MAX_RECORDS), UNDECODABLE, f"{len(parsed)} records; the rest is not read"))
     for index, value in enumerate(parsed[:MAX_RECORDS]):
         if isinstance(value, dict):
-            _add(records, value, message, index)
+            records.values.append(value)
+            records.message.append(message)
+            records.index.append(index)
         else:
             rejects.append(Reject(message, str(index), UNDECODABLE, f"{short(value)} is no object"))
     return rejects
@@ -115,8 +111,18 @@ def _integer(token: str) -> int | float | NotFinite:
     return int(token) if len(token) < 19 else _float(token)
 
 
-def complaint(message: bytes | None, parsed: object) -> str:
-    """Why a message holds no record."""
+def objects_of(parent: Record, name: str) -> list[Record]:
+    """The objects of a list; nothing where there is none, and without what is no object."""
+    found = parent.get(name)
+    if type(found) is not list:
+        return []
+    return found if set(map(type, found)) <= {dict} else [entry for entry in found if type(entry) is dict]
+
+
+def complaint(message: bytes | None, parsed: object, wanted: str = "") -> str:
+    """Why a message holds no record, or, where it is an object, not the `wanted` one."""
+    if wanted and isinstance(parsed, dict):
+        return envelope(parsed) or f"an object without {wanted}"
     if message is None:
         return "the message has no value"
     if len(message) > MAX_MESSAGE_BYTES:

@@ -7,7 +7,7 @@ is forgotten once it grows beyond its bounds.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import inf
 from reprlib import repr as short
 from struct import error as StructError
@@ -28,11 +28,12 @@ from ingest.decode.contract import (
     UNDECODABLE,
     WRONG_TYPE,
     Context,
+    Decode,
     Decoded,
     rows_schema,
 )
 from ingest.decode.json_records import NotFinite
-from ingest.decode.metrics.metric_mapping import COUNTER, GAUGE, TARGETS, ForeignMetric, MetricMap
+from ingest.decode.metrics.metric_mapping import COUNTER, GAUGE, TARGETS, MetricMap
 from ingest.decode.metrics.owner_labels import Nowhere, Place, place_of
 from ingest.decode.otlp_wire import Layout
 from ingest.decode.rejects import Reject, rejects_table
@@ -45,8 +46,6 @@ Integers = NDArray[np.int64]
 MAX_SHAPES = 50_000
 MAX_SHAPE_BYTES = 64 << 20
 """Beyond either of these all that is remembered is forgotten, before the next batch."""
-BAD_TIME = -1
-"""Stands for a time that cannot be read."""
 SCHEMA = rows_schema(SAMPLES)
 
 
@@ -69,14 +68,14 @@ class Plan(NamedTuple):
         templates: number of each sample's template.
         picks: which of the record's points these samples are; the others are not landed.
         items: what each sample is called in a reject, after the record's index; '' where that says it.
-        faults: item, reason and detail of what is wrong with every record of this shape.
+        missing: the key that labels of every record of this shape lack; '' where none is.
         unknown: names of the points that are not landed, without being wrong.
     """
 
     templates: tuple[int, ...]
     picks: tuple[int, ...]
     items: tuple[str, ...]
-    faults: tuple[tuple[str, str, str], ...]
+    missing: str
     unknown: tuple[str, ...]
 
 
@@ -113,15 +112,10 @@ class Shapes:
         self.page: list[tuple[str, Plan | None]] = []
         self._bytes = 0
 
-    def begin(self) -> None:
-        """Before a batch: forget everything if it grew too large."""
-        if self._bytes > MAX_SHAPE_BYTES or max(len(self.plans), len(self.templates), len(self.layouts)) > MAX_SHAPES:
-            self.plans.clear()
-            self.templates.clear()
-            self.columns = TemplateColumns.of([])
-            self.layouts.clear()
-            self.page.clear()
-            self._bytes = 0
+    def is_full(self) -> bool:
+        """Whether it grew too large to go on with."""
+        sizes = len(self.plans), len(self.templates), len(self.layouts)
+        return self._bytes > MAX_SHAPE_BYTES or max(sizes) > MAX_SHAPES
 
     def remember(self, key: Hashable, plan: Plan, size: int) -> Plan:
         """Keep a plan under a key that is about `size` bytes long."""
@@ -139,20 +133,19 @@ class Shapes:
         templates: list[int] = []
         picks: list[int] = []
         items: list[str] = []
-        faults: dict[str, tuple[str, str, str]] = {}
+        missing = ""
         unknown: list[str] = []
         for number, point in enumerate(points):
             found = self._template(point)
             if isinstance(found, Template):
                 templates.append(self.templates.setdefault(found, len(self.templates)))
                 picks.append(number)
-                items.append(_item(point, found))
+                items.append(point.name if found.series is None else f"{point.name}.{found.series}")
             elif isinstance(found, Nowhere):
-                faults.setdefault(found.missing, ("", MISSING_KEY, found.missing))
+                missing = missing or found.missing
             else:
                 unknown.append(found)
-        only_first = tuple(faults.values())[:1]
-        return Plan(tuple(templates), tuple(picks), _distinct(items), only_first, tuple(unknown))
+        return Plan(tuple(templates), tuple(picks), _distinct(items), missing, tuple(unknown))
 
     def _template(self, point: Point) -> Template | Nowhere | str:
         """The point's template, why it has none, or the name to count it under."""
@@ -164,23 +157,14 @@ class Shapes:
         place = place_of(point.labels, self.mapping.labels, metric.of, metric.series)
         if isinstance(place, Nowhere):
             return place if place.missing else f"{point.name} of {place.podless}"
-        return _template(metric, place, point)
+        series, kind = metric.series_of(point.labels), GAUGE if point.delta else metric.kind
+        return Template(place, metric.target, series, metric.exporter or None, kind, metric.scale, metric.unknown)
 
     def table(self) -> "TemplateColumns":
         """Columns of all templates, by their numbers."""
         if self.columns.size != len(self.templates):
             self.columns = TemplateColumns.of(list(self.templates))
         return self.columns
-
-
-def _template(metric: ForeignMetric, place: Place, point: Point) -> Template:
-    kind = GAUGE if point.delta else metric.kind
-    exporter = metric.exporter or None
-    return Template(place, metric.target, metric.series_of(point.labels), exporter, kind, metric.scale, metric.unknown)
-
-
-def _item(point: Point, template: Template) -> str:
-    return point.name if template.series is None else f"{point.name}.{template.series}"
 
 
 def _distinct(items: Sequence[str]) -> tuple[str, ...]:
@@ -227,11 +211,12 @@ class Rows:
         plans: (records,) what each becomes.
         messages: (records,) the message it came from.
         indexes: (records,) what it is called in a reject: its index in the message.
-        micros: (records,) its time, microseconds since 1970; BAD_TIME where that cannot be read.
+        micros: (records,) its time, microseconds since 1970; below 0 where that cannot be read.
         values: (samples,) the values, record by record, as they were parsed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, context: Context) -> None:
+        self.context = context
         self.plans: list[Plan] = []
         self.messages: list[int] = []
         self.indexes: list[object] = []
@@ -246,13 +231,16 @@ class Rows:
         """How many records and rejects there are; as many as before means that a message held nothing."""
         return len(self.plans) + len(self.rejects)
 
-    def add(self, plan: Plan, at: tuple[int, object], micros: int, values: Iterable[object]) -> None:
-        """A record, at its message and its index in it; loops that are in a hurry append to the lists themselves."""
+    def add(self, plan: Plan, at: tuple[int, object], micros: int, values: Sequence[object]) -> None:
+        """A record, at its message and its index in it, with the values of all its points.
+
+        Loops that are in a hurry append to the lists themselves.
+        """
         self.plans.append(plan)
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        self.values.extend(values)
+        self.values += values if len(plan.picks) == len(values) else [values[pick] for pick in plan.picks]
 
     def undecodable(self, message: int, item: str, detail: str) -> None:
         """Set a message, or a part of it, aside."""
@@ -262,15 +250,17 @@ class Rows:
         """Count something that is neither landed nor wrong."""
         self._counts[name] += 1
 
-    def bad_time(self, raw: object) -> int:
-        """BAD_TIME, and remember what stood in its place for the record that is added next."""
-        self._times[len(self.plans)] = raw
-        return BAD_TIME
+    def time(self, clock: Clock, raw: object) -> int:
+        """Time of the record that is added next; where it cannot be read, what stood there is remembered."""
+        micros = clock.micros(raw)
+        if micros < 0:
+            self._times[len(self.plans)] = raw
+        return micros
 
-    def decoded(self, shapes: Shapes, context: Context) -> Decoded:
+    def decoded(self, shapes: Shapes) -> Decoded:
         """Rows, rejects and counts of everything that was added."""
         used = UsedPlans.of(self.plans)
-        keep, untimely = self._check_times(context)
+        keep, untimely = self._check_times()
         record, template = used.samples()
         values, faults = _checked(template, self.values, shapes.table())
         rejects = [*self.rejects, *self._shape_faults(used), *untimely]
@@ -282,13 +272,13 @@ class Rows:
         if not keep.all():
             kept = keep[record]
             record, template, values = record[kept], template[kept], values.filter(pa.array(kept))
-        rows = self._table(record, template, values, shapes.table(), context)
+        rows = self._table(record, template, values, shapes.table())
         return Decoded(SAMPLES.name, rows, rejects_table(rejects), self._unknown(used))
 
-    def _check_times(self, context: Context) -> tuple[NDArray[np.bool_], list[Reject]]:
+    def _check_times(self) -> tuple[NDArray[np.bool_], list[Reject]]:
         """(records,) whose time holds, and rejects of the others, unless nothing of them would land anyway."""
         micros = np.array(self.micros, dtype=np.int64)
-        arrived = context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        arrived = self.context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
         ahead_us = micros - arrived[np.array(self.messages, dtype=np.int64)]
         bad, late = micros < 0, ahead_us > FUTURE_LIMIT_US
         rejects = [self._no_time(row) for row in np.flatnonzero(bad).tolist() if self.plans[row].templates]
@@ -306,23 +296,20 @@ class Rows:
         return Reject(message, item, BAD_TIMESTAMP, f"{short(raw)} is no time of this century")
 
     def _shape_faults(self, used: "UsedPlans") -> list[Reject]:
-        faulty = [number for number, plan in enumerate(used.plans) if plan.faults]
+        faulty = [number for number, plan in enumerate(used.plans) if plan.missing]
         return [
-            Reject(self.messages[row], f"{self.indexes[row]}", reason, detail)
+            Reject(self.messages[row], f"{self.indexes[row]}", MISSING_KEY, self.plans[row].missing)
             for row in (np.flatnonzero(np.isin(used.number, faulty)).tolist() if faulty else ())
-            for _, reason, detail in self.plans[row].faults
         ]
 
     def _reject(self, row: int, place: int, reason: str, detail: str) -> Reject:
         index, item = self.indexes[row], self.plans[row].items[place]
         return Reject(self.messages[row], f"{index}.{item}" if item else f"{index}", reason, detail)
 
-    def _table(
-        self, record: Integers, template: Integers, values: pa.Array, columns: TemplateColumns, context: Context
-    ) -> pa.Table:
+    def _table(self, record: Integers, template: Integers, values: pa.Array, columns: TemplateColumns) -> pa.Table:
         found = {name: _taken(texts, template) for name, texts in columns.texts.items()}
         if found["cluster"].null_count:
-            found["cluster"] = found["cluster"].fill_null(context.cluster)
+            found["cluster"] = found["cluster"].fill_null(self.context.cluster)
         found["ts"] = pa.array(np.array(self.micros, dtype=np.int64)[record]).cast(TIMESTAMP)
         found["message"] = pa.array(np.array(self.messages, dtype=np.int32)[record])
         found["value"] = values
@@ -359,6 +346,21 @@ class UsedPlans(NamedTuple):
         record = np.repeat(np.arange(len(counts)), counts)
         place = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
         return record, flat[np.repeat(starts[self.number], counts) + place]
+
+
+def decoder_of(read: Callable[[Rows, Shapes, Sequence[bytes | None]], None], mapping: MetricMap) -> Decode:
+    """The decoder that reads each batch of messages into rows, by the shapes that it has met so far."""
+    shapes = Shapes(mapping)
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        nonlocal shapes
+        if shapes.is_full():
+            shapes = Shapes(mapping)
+        rows = Rows(context)
+        read(rows, shapes, messages.to_pylist())
+        return rows.decoded(shapes)
+
+    return decode
 
 
 def _taken(texts: pa.StringArray, rows: Integers) -> pa.StringArray:

@@ -14,14 +14,12 @@ Source: google/cadvisor cmd/internal/storage/kafka/kafka.go, lib/model/container
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import pyarrow as pa
-
-from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.json_records import MAX_RECORDS, Record, complaint, envelope, load
+from ingest.decode.contract import Decode
+from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load, objects_of
 from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.labels import text_of, texts_of
+from ingest.decode.metrics.labels import text_of, texts_of, values_of
 from ingest.decode.metrics.metric_mapping import MetricMap
-from ingest.decode.samples import Plan, Point, Rows, Shapes
+from ingest.decode.samples import Plan, Point, Rows, Shapes, decoder_of
 
 PARTS = ("cpu", "memory", "diskio", "network", "perf_stats", "resctrl", "timestamp")
 """Parts of container_stats that are read."""
@@ -45,7 +43,7 @@ PRESSURE, SCHEDULER = "psi", "schedstat"
 """Branches that are zero where they were not measured."""
 NOTHING: Record = {}
 NAMES = ("container_Name", "container_Id", "machine_name")
-OBJECTS, TEXTS = {dict}, {str}
+WANTED = "container_stats: cAdvisor's kafka driver writes one for each container"
 Shape = list[str | int]
 """Metric of each value that was found, and after it its own labels, as many as OWN_LABELS says."""
 
@@ -68,20 +66,17 @@ ALWAYS, OF_PRESSURE, OF_SCHEDULER = range(3)
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of cAdvisor's JSON, under a mapping."""
-    shapes, branches = Shapes(mapping), branches_of(mapping)
+    branches = branches_of(mapping)
 
-    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
-        shapes.begin()
-        rows = Rows()
-        for number, message in enumerate(messages.to_pylist()):
+    def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+        for number, message in enumerate(messages):
             parsed = load(message)
             if isinstance(parsed, dict) and type(parsed.get("container_stats")) is dict:
                 _add(rows, shapes, branches, number, parsed)
             else:
-                rows.undecodable(number, "", _complaint(message, parsed))
-        return rows.decoded(shapes, context)
+                rows.undecodable(number, "", complaint(message, parsed, WANTED))
 
-    return decode
+    return decoder_of(read, mapping)
 
 
 def branches_of(mapping: MetricMap) -> Branches:
@@ -108,16 +103,10 @@ def _add(rows: Rows, shapes: Shapes, branches: Branches, number: int, record: Re
         return
     key = (*_own_labels(record), tuple(shape), tuple(stats), tuple(_object(stats, "memory")))
     plan = shapes.plans.get(key) or _remember(shapes, key, shape, stats, record)
-    if not (plan.picks or plan.unknown or plan.faults):
+    if not (plan.picks or plan.unknown or plan.missing):
         rows.count("container_stats without values")
-    raw = stats.get("timestamp", record.get("timestamp"))
-    micros = shapes.clock.micros(raw)
-    picked = values if len(plan.picks) == len(values) else [values[pick] for pick in plan.picks]
-    rows.micros.append(micros if micros >= 0 else rows.bad_time(raw))
-    rows.plans.append(plan)
-    rows.messages.append(number)
-    rows.indexes.append(0)
-    rows.values += picked
+    micros = rows.time(shapes.clock, stats.get("timestamp", record.get("timestamp")))
+    rows.add(plan, (number, 0), micros, values)
 
 
 def _read(stats: Record, branches: Branches) -> tuple[Shape, list[object]]:
@@ -126,16 +115,13 @@ def _read(stats: Record, branches: Branches) -> tuple[Shape, list[object]]:
     shape += pressure[0]
     values += pressure[1] if any(pressure[1]) else [None] * len(pressure[1])
     shape += scheduler[0]
-    values += scheduler[1] if _has_run(stats) else [None] * len(scheduler[1])
+    has_run = _object(_object(stats, "cpu"), SCHEDULER).get("run_time")
+    values += scheduler[1] if has_run else [None] * len(scheduler[1])
     _read_network(_object(stats, "network"), shape, values)
     _read_disks(_object(stats, "diskio"), shape, values)
     _read_events(stats, shape, values)
     _read_resctrl(_object(stats, "resctrl"), shape, values)
     return shape, values
-
-
-def _has_run(stats: Record) -> bool:
-    return bool(_object(_object(stats, "cpu"), SCHEDULER).get("run_time"))
 
 
 def _read_fields(stats: Record, branches: Branches) -> tuple[tuple[Shape, list[object]], ...]:
@@ -159,7 +145,7 @@ def _read_fields(stats: Record, branches: Branches) -> tuple[tuple[Shape, list[o
 
 def _read_network(network: Record, shape: Shape, values: list[object]) -> None:
     """Bytes of each interface; older versions give one interface in place of the list."""
-    for interface in _objects(network, "interfaces") or (network,):
+    for interface in objects_of(network, "interfaces") or (network,):
         name = interface.get("name")
         name = name if type(name) is str else _word(name)
         received, sent = interface.get("rx_bytes"), interface.get("tx_bytes")
@@ -175,7 +161,7 @@ def _read_disks(disks: Record, shape: Shape, values: list[object]) -> None:
     """Reads and writes of each disk; without values where all are zero, which is how it says that it does not know."""
     for name, reads, writes in DISK_LISTS:
         first, known = len(values), False
-        for disk in _objects(disks, name):
+        for disk in objects_of(disks, name):
             stats, device = disk.get("stats"), disk.get("device")
             if type(stats) is not dict:
                 continue
@@ -194,7 +180,7 @@ def _read_disks(disks: Record, shape: Shape, values: list[object]) -> None:
 
 
 def _read_events(stats: Record, shape: Shape, values: list[object]) -> None:
-    for event in _objects(stats, "perf_stats"):
+    for event in objects_of(stats, "perf_stats"):
         name, cpu = event.get("name"), event.get("cpu")
         shape += (
             "perf_stats",
@@ -206,7 +192,7 @@ def _read_events(stats: Record, shape: Shape, values: list[object]) -> None:
 
 def _read_resctrl(resctrl: Record, shape: Shape, values: list[object]) -> None:
     for name, field, metric in RESCTRL_LISTS:
-        for place, entry in enumerate(_objects(resctrl, name)):
+        for place, entry in enumerate(objects_of(resctrl, name)):
             value = entry.get(field)
             if value is not None:
                 shape += (metric, place)
@@ -220,13 +206,7 @@ def _word(value: object) -> str | int:
 
 def _own_labels(record: Record) -> tuple[object, ...]:
     labels = _object(record, "container_labels")
-    values = tuple(labels.values())
-    if not set(map(type, values)) <= TEXTS:
-        values = tuple(texts_of(labels).values())
-    own = tuple(record.get(name) for name in NAMES)
-    if not set(map(type, own)) <= TEXTS:
-        own = tuple(map(text_of, own))
-    return *own, tuple(labels), values
+    return *values_of({name: record.get(name) for name in NAMES}), tuple(labels), values_of(labels)
 
 
 def _remember(shapes: Shapes, key: tuple[object, ...], shape: Shape, stats: Record, record: Record) -> Plan:
@@ -268,19 +248,3 @@ def _unread(stats: Record, names: Sequence[str]) -> Iterator[str]:
 def _object(parent: Record, name: str) -> Record:
     found = parent.get(name)
     return found if type(found) is dict else NOTHING
-
-
-def _objects(parent: Record, name: str) -> list[Record]:
-    found = parent.get(name)
-    if type(found) is not list:
-        return []
-    return found if set(map(type, found)) <= OBJECTS else [entry for entry in found if type(entry) is dict]
-
-
-def _complaint(message: bytes | None, parsed: object) -> str:
-    if isinstance(parsed, dict):
-        return (
-            envelope(parsed)
-            or "an object without container_stats: cAdvisor's kafka driver writes one for each container"
-        )
-    return complaint(message, parsed)

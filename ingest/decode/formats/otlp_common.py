@@ -75,19 +75,13 @@ def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attr
     key = (resource, names, attributes, tuple(found.deltas))
     plan = shapes.plans.get(key) or _remember(shapes, key, resource, found)
     if times.count(times[0]) == len(times):
-        micros = _micros(rows, shapes, times[0])
-        rows.add(plan, at, micros, values if len(plan.picks) == len(values) else [values[pick] for pick in plan.picks])
+        rows.add(plan, at, rows.time(shapes.clock, times[0] or None), values)
         return plan
-    rows.add(Plan((), (), (), plan.faults, plan.unknown), at, 0, [])
+    rows.add(Plan((), (), (), plan.missing, plan.unknown), at, 0, [])
     for pick, template, item in zip(plan.picks, plan.templates, plan.items, strict=True):
-        own = at[0], f"{at[1]}.{item}"
-        rows.add(Plan((template,), (0,), ("",), (), ()), own, _micros(rows, shapes, times[pick]), [values[pick]])
+        micros = rows.time(shapes.clock, times[pick] or None)
+        rows.add(Plan((template,), (0,), ("",), "", ()), (at[0], f"{at[1]}.{item}"), micros, [values[pick]])
     return plan
-
-
-def _micros(rows: Rows, shapes: Shapes, raw: object) -> int:
-    micros = shapes.clock.micros(raw)
-    return micros if micros >= 0 else rows.bad_time(raw or None)
 
 
 def _remember(shapes: Shapes, key: Hashable, resource: Attributes, found: Found) -> Plan:

@@ -8,18 +8,16 @@ Source: opentelemetry-proto 1.x, metrics/v1/metrics.proto, and its docs/specific
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
-from ingest.decode.contract import Context, Decode, Decoded
+from ingest.decode.contract import Decode
 from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
-from ingest.decode.json_records import MAX_RECORDS, complaint, envelope, load
+from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load, objects_of
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import text_of
 from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.numbers import number_of_text
-from ingest.decode.samples import Rows, Shapes
+from ingest.decode.samples import Rows, Shapes, decoder_of
 
-Record = dict[str, object]
+WANTED = "a list of resourceMetrics: OTLP's request for metrics has one"
 DELTAS = (1, "AGGREGATION_TEMPORALITY_DELTA")
 NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
@@ -27,20 +25,16 @@ NO_VALUE = 1
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of OTLP's JSON, under a mapping."""
-    shapes = Shapes(mapping)
+    return decoder_of(_read, mapping)
 
-    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
-        shapes.begin()
-        rows = Rows()
-        for number, message in enumerate(messages.to_pylist()):
-            parsed = load(message)
-            if isinstance(parsed, dict) and isinstance(parsed.get("resourceMetrics"), list):
-                _add(rows, shapes, number, parsed["resourceMetrics"])
-            else:
-                rows.undecodable(number, "", _complaint(message, parsed))
-        return rows.decoded(shapes, context)
 
-    return decode
+def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    for number, message in enumerate(messages):
+        parsed = load(message)
+        if isinstance(parsed, dict) and isinstance(parsed.get("resourceMetrics"), list):
+            _add(rows, shapes, number, parsed["resourceMetrics"])
+        else:
+            rows.undecodable(number, "", complaint(message, parsed, WANTED))
 
 
 def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> None:
@@ -51,8 +45,8 @@ def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> No
             rows.undecodable(number, str(index), "resourceMetrics holds something that is no object")
             continue
         found = Found(room)
-        for scope in _objects(resource, "scopeMetrics"):
-            _read_metrics(found, _objects(scope, "metrics"))
+        for scope in objects_of(resource, "scopeMetrics"):
+            _read_metrics(found, objects_of(scope, "metrics"))
         add_resource(rows, shapes, (number, index), with_node(shapes, _shared(resource), node), found)
         room -= len(found.points)
     if rows.size == before:
@@ -98,7 +92,7 @@ def _read_distribution(found: Found, name: object, metric: Record) -> None:
     """Sum and count of a histogram or summary; nothing of what has no name."""
     kinds = ("histogram", "exponentialHistogram", "summary")
     data = next((d for d in map(metric.get, kinds) if isinstance(d, dict)), {})
-    points = _objects(data, "dataPoints") if type(name) is str else []
+    points = objects_of(data, "dataPoints") if type(name) is str else []
     for point in points if found.has_room(2 * len(points)) else ():
         own = _attributes(point.get("attributes"))
         for field in ("sum", "count"):
@@ -149,19 +143,3 @@ def _any(value: object) -> str:
     if type(text) is str:
         return text
     return next((text_of(value[kind]) for kind in ("intValue", "doubleValue", "boolValue") if kind in value), "")
-
-
-def _objects(parent: Record, name: str) -> list[Record]:
-    """Objects of a list; nothing where there is none, and without what is no object."""
-    found = parent.get(name)
-    if type(found) is not list:
-        return []
-    if set(map(type, found)) <= {dict}:
-        return found
-    return [entry for entry in found if type(entry) is dict]
-
-
-def _complaint(message: bytes | None, parsed: object) -> str:
-    if isinstance(parsed, dict):
-        return envelope(parsed) or "an object without a list of resourceMetrics: OTLP's request for metrics has one"
-    return complaint(message, parsed)

@@ -3,21 +3,21 @@
 Source: opentelemetry-proto 1.x, metrics/v1/metrics.proto.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from ingest.decode.contract import Context, Decode, Decoded
+from ingest.decode.contract import Decode
 from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
 from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import text_of
 from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.otlp_wire import layout_of, stretches, varint
-from ingest.decode.samples import KnownLayout, Plan, Rows, Shapes
+from ingest.decode.samples import KnownLayout, Plan, Rows, Shapes, decoder_of
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 DELTA = 1
@@ -33,22 +33,18 @@ Message = Any
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of OTLP's protobuf, under a mapping."""
-    shapes = Shapes(mapping)
+    return decoder_of(_read, mapping)
 
-    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
-        shapes.begin()
-        rows = Rows()
-        for number, message in enumerate(messages.to_pylist()):
-            if message and len(message) <= MAX_MESSAGE_BYTES and _add_known(rows, shapes, number, message):
-                continue
-            request = parse_request(message)
-            if request is None:
-                rows.undecodable(number, "", _complaint(message))
-            else:
-                _add(rows, shapes, number, message or b"", request)
-        return rows.decoded(shapes, context)
 
-    return decode
+def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    for number, message in enumerate(messages):
+        if message and len(message) <= MAX_MESSAGE_BYTES and _add_known(rows, shapes, number, message):
+            continue
+        request = parse_request(message)
+        if request is None:
+            rows.undecodable(number, "", _complaint(message))
+        else:
+            _add(rows, shapes, number, message or b"", request)
 
 
 def _add_known(rows: Rows, shapes: Shapes, number: int, message: bytes) -> bool:
@@ -71,9 +67,7 @@ def _add_known(rows: Rows, shapes: Shapes, number: int, message: bytes) -> bool:
     if sum(len(values) for _, _, values in found) > MAX_RECORDS:
         return False
     for index, (plan, time, values) in enumerate(found):
-        micros = shapes.clock.micros(time)
-        picked = values if len(plan.picks) == len(values) else values[list(plan.picks)]
-        rows.add(plan, (number, index), micros if micros >= 0 else rows.bad_time(time), picked.tolist())
+        rows.add(plan, (number, index), rows.time(shapes.clock, time), values.tolist())
     return True
 
 

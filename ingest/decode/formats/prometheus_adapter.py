@@ -6,44 +6,39 @@ which is what Prometheus writes once a series has ended, or "+Inf".
 Source: Telefonica/prometheus-kafka-adapter README.md and serializers.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import pyarrow as pa
-
-from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.json_records import Record, complaint, envelope, load
+from ingest.decode.contract import Decode
+from ingest.decode.json_records import Record, complaint, load
 from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.labels import texts_of
+from ingest.decode.metrics.labels import values_of
 from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.numbers import number_of_bytes, number_of_text
-from ingest.decode.samples import Plan, Point, Rows, Shapes
+from ingest.decode.samples import Plan, Point, Rows, Shapes, decoder_of
 
 TIME, VALUE, END = b',"timestamp":"', b'","value":"', b'"}'
 """The adapter sorts its keys, hence ends every message so."""
 LONGEST = 1 << 16
 """Longer beginnings are not remembered."""
+WANTED = "labels or value: prometheus-kafka-adapter's has name, labels, timestamp, value"
 
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of the adapter's JSON, under a mapping."""
-    shapes = Shapes(mapping)
+    return decoder_of(_read, mapping)
 
-    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
-        shapes.begin()
-        rows = Rows()
-        add_known = _adder_of_known(rows, shapes)
-        for number, message in enumerate(messages.to_pylist()):
-            if message is not None and add_known(number, message):
-                continue
-            parsed = load(message)
-            if type(parsed) is dict and type(parsed.get("labels")) is dict and "value" in parsed:
-                plan = _add(rows, shapes, number, parsed)
-                _remember_head(shapes, message or b"", parsed, plan)
-            else:
-                rows.undecodable(number, "", _complaint(message, parsed))
-        return rows.decoded(shapes, context)
 
-    return decode
+def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    add_known = _adder_of_known(rows, shapes)
+    for number, message in enumerate(messages):
+        if message is not None and add_known(number, message):
+            continue
+        parsed = load(message)
+        if type(parsed) is dict and type(parsed.get("labels")) is dict and "value" in parsed:
+            plan = _add(rows, shapes, number, parsed)
+            _remember_head(shapes, message or b"", parsed, plan)
+        else:
+            rows.undecodable(number, "", complaint(message, parsed, WANTED))
 
 
 def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
@@ -91,30 +86,13 @@ def _add(rows: Rows, shapes: Shapes, number: int, sample: Record) -> Plan | None
     if not isinstance(labels, dict) or not isinstance(name, str | None):
         rows.undecodable(number, "", "name is no text")
         return None
-    values = tuple(labels.values())
-    if set(map(type, values)) - {str}:
-        values = tuple(texts_of(labels).values())
+    values = values_of(labels)
     key = (name, tuple(labels), values)
     plan = shapes.plans.get(key) or _remember(shapes, key, name, dict(zip(labels, values, strict=True)))
-    micros = shapes.clock.micros(raw)
-    rows.messages.append(number)
-    rows.indexes.append(0)
-    rows.micros.append(micros if micros >= 0 else rows.bad_time(raw))
-    rows.plans.append(plan)
-    if plan.picks:
-        rows.values.append(number_of_text(value))
+    rows.add(plan, (number, 0), rows.time(shapes.clock, raw), [number_of_text(value)])
     return plan
 
 
 def _remember(shapes: Shapes, key: tuple[object, ...], name: str | None, labels: dict[str, str]) -> Plan:
     plan = shapes.plan([Point(name or labels.get("__name__", ""), labels)])
     return shapes.remember(key, plan, sum(len(word) for word in (name or "", *labels, *labels.values())))
-
-
-def _complaint(message: bytes | None, parsed: object) -> str:
-    if isinstance(parsed, dict):
-        return (
-            envelope(parsed)
-            or "an object without labels or value: prometheus-kafka-adapter's has name, labels, timestamp, value"
-        )
-    return complaint(message, parsed)

@@ -9,16 +9,17 @@ OpenMetrics 1.0 for exemplars.
 """
 
 import re
+from collections.abc import Sequence
 from reprlib import repr as short
 
 import pyarrow as pa
 
-from ingest.decode.contract import Context, Decode, Decoded
+from ingest.decode.contract import Decode
 from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.numbers import number_of_text
-from ingest.decode.samples import Point, Rows, Shapes
+from ingest.decode.samples import Point, Rows, Shapes, decoder_of
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -38,21 +39,17 @@ NO_SAMPLE = "comments only"
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of Prometheus text, under a mapping."""
-    shapes = Shapes(mapping)
+    return decoder_of(_read, mapping)
 
-    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
-        shapes.begin()
-        rows = Rows()
-        arrived = context.arrived_at.cast(pa.int64()).to_pylist()
-        for number, message in enumerate(messages.to_pylist()):
-            text = _text(message)
-            if text is None or not text.strip():
-                rows.undecodable(number, "", _complaint(message))
-            else:
-                _add_lines(rows, shapes, (number, arrived[number]), text)
-        return rows.decoded(shapes, context)
 
-    return decode
+def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    arrived = rows.context.arrived_at.cast(pa.int64()).to_pylist()
+    for number, message in enumerate(messages):
+        text = _text(message)
+        if text is None or not text.strip():
+            rows.undecodable(number, "", _complaint(message))
+        else:
+            _add_lines(rows, shapes, (number, arrived[number]), text)
 
 
 def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> None:
@@ -80,7 +77,7 @@ def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> No
             _add_new(rows, shapes, (message, number, arrived), line)
             continue
         micros = arrived if len(words) == 1 else times.get(words[1])
-        add_micros(_time(rows, shapes, words[1]) if micros is None else micros)
+        add_micros(rows.time(shapes.clock, words[1]) if micros is None else micros)
         add_plan(plan)
         add_index(number)
         if plan.picks:
@@ -109,13 +106,8 @@ def _add_new(rows: Rows, shapes: Shapes, at: tuple[int, int, int], line: str) ->
         return
     point, end, words = parsed
     plan = shapes.plans.get(text[:end]) or shapes.remember(text[:end], shapes.plan([point]), end)
-    micros = arrived if len(words) == 1 else _time(rows, shapes, words[1])
-    rows.add(plan, (message, number), micros, [number_of_text(words[0])] * len(plan.picks))
-
-
-def _time(rows: Rows, shapes: Shapes, text: str) -> int:
-    micros = shapes.clock.micros(text)
-    return micros if micros >= 0 else rows.bad_time(text)
+    micros = arrived if len(words) == 1 else rows.time(shapes.clock, words[1])
+    rows.add(plan, (message, number), micros, [number_of_text(words[0])])
 
 
 def _parse(text: str) -> tuple[Point, int, list[str]] | None:

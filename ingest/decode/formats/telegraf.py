@@ -8,44 +8,40 @@ Source: influxdata/telegraf plugins/serializers/json/README.md.
 from collections.abc import Callable, Sequence
 
 import orjson
-import pyarrow as pa
 
-from ingest.decode.contract import Context, Decode, Decoded
-from ingest.decode.json_records import MAX_RECORDS, Record, complaint, envelope, load
+from ingest.decode.contract import Decode
+from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load
 from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.labels import texts_of
+from ingest.decode.metrics.labels import values_of
 from ingest.decode.metrics.metric_mapping import MetricMap
-from ingest.decode.samples import Plan, Point, Rows, Shapes
+from ingest.decode.samples import Plan, Point, Rows, Shapes, decoder_of
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 TIME, NAME, FIELDS = b',"timestamp":', b'},"name":"', b'{"fields":{'
 """Telegraf sorts its keys, hence begins every message with fields and ends it with the time and a line feed."""
 LONGEST = 1 << 16
 """Longer messages are always parsed whole."""
+WANTED = "fields or a list of metrics: Telegraf's JSON has name, tags, fields, timestamp"
 
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder of Telegraf's JSON, under a mapping."""
-    shapes = Shapes(mapping)
+    return decoder_of(_read, mapping)
 
-    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
-        shapes.begin()
-        rows = Rows()
-        add_known = _adder_of_known(rows, shapes)
-        for number, message in enumerate(messages.to_pylist()):
-            if message is not None and len(message) <= MAX_MESSAGE_BYTES and add_known(number, message.rstrip()):
-                continue
-            parsed = load(message)
-            if isinstance(parsed, dict) and "fields" in parsed:
-                plan = _add(rows, shapes, (number, 0), parsed)
-                _remember_tail(shapes, (message or b"").rstrip(), parsed, plan)
-            elif isinstance(parsed, dict) and isinstance(parsed.get("metrics"), list) and parsed["metrics"]:
-                _add_list(rows, shapes, number, parsed["metrics"])
-            else:
-                rows.undecodable(number, "", _complaint(message, parsed))
-        return rows.decoded(shapes, context)
 
-    return decode
+def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    add_known = _adder_of_known(rows, shapes)
+    for number, message in enumerate(messages):
+        if message is not None and len(message) <= MAX_MESSAGE_BYTES and add_known(number, message.rstrip()):
+            continue
+        parsed = load(message)
+        if isinstance(parsed, dict) and "fields" in parsed:
+            plan = _add(rows, shapes, (number, 0), parsed)
+            _remember_tail(shapes, (message or b"").rstrip(), parsed, plan)
+        elif isinstance(parsed, dict) and isinstance(parsed.get("metrics"), list) and parsed["metrics"]:
+            _add_list(rows, shapes, number, parsed["metrics"])
+        else:
+            rows.undecodable(number, "", complaint(message, parsed, WANTED))
 
 
 def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
@@ -109,21 +105,10 @@ def _add(rows: Rows, shapes: Shapes, at: tuple[int, int], metric: Record) -> Pla
     if type(fields) is not dict or type(tags) is not dict or type(name) is not str or not fields:
         rows.undecodable(at[0], str(at[1]), "name is no text, or fields or tags no object, or there are no fields")
         return None
-    values = tuple(tags.values())
-    if set(map(type, values)) - {str}:
-        values = tuple(texts_of(tags).values())
+    values = values_of(tags)
     key = (name, tuple(tags), values, tuple(fields))
     plan = shapes.plans.get(key) or _remember(shapes, key, name, dict(zip(tags, values, strict=True)), list(fields))
-    raw = metric.get("timestamp")
-    micros = shapes.clock.micros(raw)
-    if micros < 0:
-        micros = rows.bad_time(raw)
-    rows.plans.append(plan)
-    rows.messages.append(at[0])
-    rows.indexes.append(at[1])
-    rows.micros.append(micros)
-    read = list(fields.values())
-    rows.values.extend([read[pick] for pick in plan.picks])
+    rows.add(plan, at, rows.time(shapes.clock, metric.get("timestamp")), list(fields.values()))
     return plan
 
 
@@ -131,12 +116,3 @@ def _remember(shapes: Shapes, key: tuple[object, ...], name: str, tags: dict[str
     plan = shapes.plan([Point(f"{name}.{field}", tags) for field in fields])
     size = sum(len(word) for word in (name, *tags, *tags.values(), *fields))
     return shapes.remember(key, plan, size)
-
-
-def _complaint(message: bytes | None, parsed: object) -> str:
-    if isinstance(parsed, dict):
-        return (
-            envelope(parsed)
-            or "an object with neither fields nor a list of metrics: Telegraf's JSON has name, tags, fields, timestamp"
-        )
-    return complaint(message, parsed)
