@@ -29,14 +29,8 @@ FUTURE_TIMESTAMP = "future_timestamp"
 OVER_CAPACITY = "over_capacity"
 """More than 1.5 times what the node can do."""
 REASONS = (
-    UNDECODABLE,
-    MISSING_KEY,
-    WRONG_TYPE,
-    NEGATIVE,
-    OUT_OF_RANGE,
-    BAD_TIMESTAMP,
-    FUTURE_TIMESTAMP,
-    OVER_CAPACITY,
+    *(UNDECODABLE, MISSING_KEY, WRONG_TYPE, NEGATIVE, OUT_OF_RANGE),
+    *(BAD_TIMESTAMP, FUTURE_TIMESTAMP, OVER_CAPACITY),
 )
 
 MESSAGE = pa.field("message", pa.int32(), nullable=False)

@@ -1,6 +1,5 @@
 """Merge: what several decoders made of different messages of one batch, as one result. Kernel."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,7 +7,7 @@ import pyarrow as pa
 
 from ingest.decode.contract import REJECTS, Context, Decode, Decoded, rows_schema
 from ingest.schema.tables import LANDED
-from ingest.schema.unknown_fields import OTHERS, bounded_counts
+from ingest.schema.unknown_fields import total_counts
 
 
 def decode_some(decode: Decode, messages: pa.BinaryArray, context: Context, numbers: Sequence[int]) -> Decoded:
@@ -22,14 +21,7 @@ def merged(table: str, parts: Sequence[Decoded]) -> Decoded:
     """Results for different messages of one batch as one, in the order of the messages."""
     rows = pa.concat_tables([rows_schema(LANDED[table]).empty_table(), *(part.rows for part in parts)])
     rejects = pa.concat_tables([REJECTS.empty_table(), *(part.rejects for part in parts)])
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update(part.unknown_fields)
-    others = counts.pop(OTHERS, 0)
-    bounded = bounded_counts(counts)
-    if others:
-        bounded[OTHERS] = bounded.get(OTHERS, 0) + others
-    return Decoded(table, _in_order(rows), _in_order(rejects), bounded)
+    return Decoded(table, _in_order(rows), _in_order(rejects), total_counts(part.unknown_fields for part in parts))
 
 
 def _renumbered(table: pa.Table, places: pa.Int32Array) -> pa.Table:

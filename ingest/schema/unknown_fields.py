@@ -24,4 +24,6 @@ def total_counts(times: Iterable[Mapping[str, int]]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for some in times:
         counts.update(some)
-    return bounded_counts(counts)
+    others = counts.pop(OTHERS, 0)
+    bounded = bounded_counts(counts)
+    return bounded | ({OTHERS: bounded.get(OTHERS, 0) + others} if others else {})

@@ -1,7 +1,7 @@
 """Identity: which app, team and class a pod belongs to. Kernel, shared by ingest and the extender."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 APP_LABELS = ("cohabit.io/app", "app.kubernetes.io/name", "app")
@@ -53,9 +53,9 @@ def identify(pod: PodFacts) -> Identity:
 
     Source: Kubernetes naming of static pods (name-node); for the chain see `top_owner`.
     """
-    app = _first(pod.labels, APP_LABELS) or _workload(pod)
-    qos = _first(pod.labels, QOS_LABELS) or ""
-    return Identity(app, _first(pod.labels, TEAM_LABELS) or pod.namespace, qos.upper() in BEST_EFFORT_CLASSES)
+    app = first_of(pod.labels, APP_LABELS) or _workload(pod)
+    qos = first_of(pod.labels, QOS_LABELS) or ""
+    return Identity(app, first_of(pod.labels, TEAM_LABELS) or pod.namespace, qos.upper() in BEST_EFFORT_CLASSES)
 
 
 def top_owner(pod: PodFacts) -> Owner | None:
@@ -85,7 +85,7 @@ def template_hash(labels: Mapping[str, str]) -> str:
 
     Source: Kubernetes' label pod-template-hash, and that of Argo Rollouts.
     """
-    return _first(labels, tuple(HASH_LABELS)) or ""
+    return first_of(labels, HASH_LABELS) or ""
 
 
 def _behind_replica_set(owner: Owner, labels: Mapping[str, str]) -> Owner:
@@ -103,5 +103,6 @@ def _workload(pod: PodFacts) -> str:
     return pod.name.removesuffix("-" + owner.name) if owner.kind == "Node" else owner.name
 
 
-def _first(labels: Mapping[str, str], names: Sequence[str]) -> str | None:
+def first_of(labels: Mapping[str, str], names: Iterable[str]) -> str | None:
+    """The first of several labels that says something."""
     return next((labels[name] for name in names if labels.get(name)), None)

@@ -5,6 +5,7 @@ batch has one table: their topic needs its own format. A configured format is qu
 """
 
 import re
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from ingest.decode.json_records import complaint, envelope, load, wrapping
 from ingest.decode.merge import decode_some, merged
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import MetricMap
+from ingest.decode.otlp_wire import stretches
 from ingest.decode.rejects import Reject, rejects_table
 from ingest.schema.tables import MAX_MESSAGE_BYTES, SAMPLES
 
@@ -41,9 +43,15 @@ KEYS = (
 OWN_OTHER = ({"node", "interval_s"}, {"node", "event"}, {"node", "cores"})
 """Keys of our own records of other tables."""
 _METRIC_LINE = re.compile(rb"\s*(#|[a-zA-Z_:][a-zA-Z0-9_:]*\s*[{ \t]|\{\s*\"(?:[^\"\\]|\\.)*\"\s*[,}])")
-_RESOURCES = 0x0A
-"""Tag of the only field of OTLP's request."""
-
+FOREIGN: Mapping[str, Callable[[MetricMap], Decode]] = {
+    TELEGRAF: telegraf.decoder,
+    ADAPTER: prometheus_adapter.decoder,
+    TEXT: exposition.decoder,
+    OTLP_PROTO: otlp_proto.decoder,
+    OTLP_JSON: otlp_json.decoder,
+    CADVISOR: cadvisor.decoder,
+}
+"""Makes the decoder of each format of others under a mapping."""
 _OWN = "our own JSON, which auto takes for samples alone: set the topic's format, as in --topic NAME=native-usage"
 
 
@@ -56,15 +64,7 @@ class Looks(NamedTuple):
 
 def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
     """The decoder that looks at each message, under a mapping."""
-    formats = {
-        TELEGRAF: telegraf.decoder(mapping),
-        ADAPTER: prometheus_adapter.decoder(mapping),
-        TEXT: exposition.decoder(mapping),
-        CADVISOR: cadvisor.decoder(mapping),
-        OTLP_PROTO: otlp_proto.decoder(mapping),
-        OTLP_JSON: otlp_json.decoder(mapping),
-        OWN: native(SAMPLES),
-    }
+    formats = {OWN: native(SAMPLES), **{name: make(mapping) for name, make in FOREIGN.items()}}
 
     def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
         groups: dict[str, list[int]] = {}
@@ -85,7 +85,7 @@ def sniff(message: bytes | None) -> Looks:
     """The format of one message: protobuf by its framing, JSON by its keys, text by its first line."""
     if message is None or not message or len(message) > MAX_MESSAGE_BYTES:
         return Looks(complaint="the message is empty" if message == b"" else complaint(message, None))
-    if message[0] == _RESOURCES and is_framed(message):
+    if stretches(message) is not None:
         return Looks(OTLP_PROTO)
     if _METRIC_LINE.match(message):
         return Looks(TEXT)
@@ -93,21 +93,6 @@ def sniff(message: bytes | None) -> Looks:
         return _sniff_json(message)
     why = wrapping(message) or "neither JSON, nor a metric's line, nor OTLP's protobuf: set the topic's format"
     return Looks(complaint=why)
-
-
-def is_framed(message: bytes) -> bool:
-    """Whether the bytes are nothing but fields number 1 with their lengths, as OTLP's request is."""
-    at = 0
-    while at < len(message):
-        if message[at] != _RESOURCES:
-            return False
-        at, length, shift = at + 1, 0, 0
-        while at < len(message) and message[at] & 0x80 and shift < 28:
-            length, shift, at = length | (message[at] & 0x7F) << shift, shift + 7, at + 1
-        if at >= len(message):
-            return False
-        at += 1 + (length | message[at] << shift)
-    return at == len(message)
 
 
 def _sniff_json(message: bytes) -> Looks:

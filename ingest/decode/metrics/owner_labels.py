@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ingest.decode.metrics.metric_mapping import NODE_LEVEL, POD_LEVEL, Labels, Words
 from ingest.schema.container_identity import PodCgroup, container_id, instance_id, pod_cgroup
 from ingest.schema.tables import QOS_VALUES, WHOLE_NODE
-from ingest.schema.workload_identity import BEST_EFFORT_CLASSES
+from ingest.schema.workload_identity import BEST_EFFORT_CLASSES, first_of
 
 PAUSE_NAMES = ("POD", "pause")
 """How the container that only holds a pod's network is called."""
@@ -62,67 +62,32 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str, series: Words = 
     node = node_in(labels, names)
     if node is None:
         return Nowhere(missing=_no_node(names))
-    cluster, path = _first(labels, names.cluster), _first(labels, names.cgroup) or ""
-    replica = _replica(labels, _without(names.replica, series))
+    cluster, path = first_of(labels, names.cluster), first_of(labels, names.cgroup) or ""
+    replica = "/".join(labels[name] for name in names.replica if name not in series and labels.get(name)) or None
     if of == NODE_LEVEL or path == WHOLE_NODE:
         return Place(cluster, node, WHOLE_NODE, None, None, None, replica, None, None, None)
-    cgroup, named = pod_cgroup(path), _pod_name(labels, names)
-    container = _container(labels, names, cgroup, node) or named or _first(labels, names.alone)
+    cgroup, namespace, pod = pod_cgroup(path), first_of(labels, names.namespace), first_of(labels, names.pod)
+    uid, named = first_of(labels, names.uid) or cgroup.uid, f"{namespace}/{pod}" if namespace and pod else None
+    container = container_id(uid, node) if uid else named or first_of(labels, names.alone)
     if container is None:
-        return Nowhere(podless=NO_POD) if _is_no_pod(labels, names, path) else Nowhere(missing=_no_container(names))
-    part = None if of == POD_LEVEL or not _in_pod(labels, names, cgroup) else _first(labels, names.part)
+        # a cgroup without a pod, or labels that leave the pod's name empty, as of an unassigned GPU
+        is_no_pod = path.startswith("/") or any(labels.get(name) == "" for name in names.pod)
+        return Nowhere(podless=NO_POD) if is_no_pod else Nowhere(missing=_no_container(names))
+    part = None if of == POD_LEVEL or not (uid or pod) else first_of(labels, names.part)
     if reason := "" if of == POD_LEVEL else _not_counted(labels, cgroup, part):
         return Nowhere(podless=reason)
-    instance = None if part is None else cgroup.instance or _instance(labels, _without(names.instance, series))
-    app, team = _first(labels, names.app), _first(labels, names.team)
-    qos = _qos(_first(labels, names.qos))
+    run = first_of(labels, (name for name in names.instance if name not in series))
+    instance = None if part is None else cgroup.instance or (run and instance_id(run))
+    app, team, qos = first_of(labels, names.app), first_of(labels, names.team), _qos(first_of(labels, names.qos))
     return Place(cluster, node, container, named, part, instance, replica, app, team, qos)
-
-
-def _container(labels: Mapping[str, str], names: Labels, cgroup: PodCgroup, node: str) -> str | None:
-    """Id of the pod, where its uid is known."""
-    uid = _first(labels, names.uid) or cgroup.uid
-    return container_id(uid, node) if uid else None
-
-
-def _pod_name(labels: Mapping[str, str], names: Labels) -> str | None:
-    namespace, pod = _first(labels, names.namespace), _first(labels, names.pod)
-    return f"{namespace}/{pod}" if namespace and pod else None
 
 
 def _not_counted(labels: Mapping[str, str], cgroup: PodCgroup, part: str | None) -> str:
     """Why a cgroup of a pod does not count towards it; empty where it does."""
     if cgroup.nested:
         return NESTED
-    below = bool(cgroup.instance)
-    return PAUSE if (part is None and below) or part in PAUSE_NAMES or _is_sandbox(labels) else ""
-
-
-def _without(names: Words, series: Words) -> Words:
-    return tuple(name for name in names if name not in series) if series else names
-
-
-def _instance(labels: Mapping[str, str], names: Words) -> str | None:
-    found = _first(labels, names)
-    return None if found is None else instance_id(found)
-
-
-def _replica(labels: Mapping[str, str], names: Words) -> str | None:
-    """Which of several collectors sent it: every label that says so."""
-    return "/".join(labels[name] for name in names if labels.get(name)) or None
-
-
-def _in_pod(labels: Mapping[str, str], names: Labels, cgroup: PodCgroup) -> bool:
-    return bool(_first(labels, names.uid) or _first(labels, names.pod) or cgroup.uid)
-
-
-def _is_no_pod(labels: Mapping[str, str], names: Labels, path: str) -> bool:
-    """A cgroup without a pod, or labels that leave the pod's name empty, as of an unassigned GPU."""
-    return path.startswith("/") or any(labels.get(name) == "" for name in names.pod)
-
-
-def _is_sandbox(labels: Mapping[str, str]) -> bool:
-    return any(labels.get(name) == value for name, value in SANDBOX_LABELS.items())
+    is_sandbox = any(labels.get(name) == value for name, value in SANDBOX_LABELS.items())
+    return PAUSE if (part is None and cgroup.instance) or part in PAUSE_NAMES or is_sandbox else ""
 
 
 def node_in(labels: Mapping[str, str], names: Labels) -> str | None:
@@ -151,7 +116,3 @@ def _qos(text: str | None) -> str | None:
     if word in LATENCY_SENSITIVE_CLASSES:
         return "LS"
     return word if word in QOS_VALUES else None
-
-
-def _first(labels: Mapping[str, str], names: Words) -> str | None:
-    return next((labels[name] for name in names if labels.get(name)), None)
