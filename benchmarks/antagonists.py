@@ -20,7 +20,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
-from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, ByApps, Floats, draw_apps
+from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Law, draw_apps
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, describe_beats, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulate import InFlight
@@ -73,7 +73,7 @@ class Cast:
         stock: what kubelets as they come show of the apps; None where apps report latency and counters.
     """
 
-    law: ByApps
+    law: Law
     apps: Apps
     nodes: int = 24
     per_node: int = 6

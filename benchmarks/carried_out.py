@@ -26,7 +26,7 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
-from ingest.simulator.law import HIDDEN, Apps, Floats
+from ingest.simulator.law import HIDDEN, Apps, Floats, counters
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulate import InFlight
@@ -164,7 +164,7 @@ class Played:
         law = LAWS[self.law](apps)
         neighbours = neighbour_load(code, node, load, len(apps.cpi))
         slowdown = law.slowdown(code, neighbours, load, state.platform[node])
-        signals = law.signals(code, load, slowdown, state.platform[node], rng=self._rng)
+        signals = counters(apps, code, load, slowdown=slowdown, platform=state.platform[node], rng=self._rng)
         records = Records(now_s, (*self._events, *events), state.containers, signals)
         self._events = ()
         self._flying.send(describe_events(records, INTERVAL_S, self.cast.best_effort, CLUSTER))

@@ -16,7 +16,7 @@ from features.training.model_input import node_matrix, raw_features
 from features.training.residents import described
 from features.training.rows import joining_pressure
 from ingest.lake.tables import Lake
-from ingest.simulator.law import PLATFORMS
+from ingest.simulator.law import PLATFORMS, counters
 from ingest.simulator.messages import app_name, team_name
 from ingest.simulator.simulate import Plan, built_in
 from ingest.simulator.simulated_cluster import DAY_S, load_at
@@ -114,7 +114,7 @@ def draw_choices(
     np.add.at(neighbours, (group, beside), load)
     truth = law.slowdown(victim, neighbours, load_at(victim, time_s), platform)
     where = nodes_of(lake, platform)
-    shown = law.signals(beside, load, np.ones(len(group)), platform[group], rng=rng)
+    shown = counters(law.apps, beside, load, slowdown=np.ones(len(group)), platform=platform[group], rng=rng)
     home = members_of(group, shown, capacities(where)[group], np.array(best_effort)[beside])
     pressure = joining_pressure(home, np.arange(n), capacities(where))
     raw = raw_features(pressure, profiles_of(lake, where, victim), node_matrix(where))

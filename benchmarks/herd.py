@@ -30,7 +30,7 @@ from benchmarks.runner import OURS, Benchmark, Result
 from cohabit.training.train_model import Effort, train_bundle
 from features.contention.node_state import capacities
 from features.training.model_input import node_matrix
-from ingest.simulator.law import PLATFORMS, Law
+from ingest.simulator.law import PLATFORMS, Law, counters
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import app_name
 from ingest.simulator.simulate import Plan, built_in
@@ -196,7 +196,7 @@ def drawn(world: World, nodes: int, rng: np.random.Generator) -> Cluster:
     size = np.round(plan.per_node * rng.uniform(0.1, 1.5, nodes)).astype(np.int64)
     group, app = np.repeat(np.arange(nodes), size), rng.integers(plan.apps, size=size.sum())
     load, where = load_at(app, NOON_S), nodes_of(world.lake, platform)
-    shown = law.signals(app, load, np.ones(len(app)), platform[group], rng=rng)
+    shown = counters(law.apps, app, load, slowdown=np.ones(len(app)), platform=platform[group], rng=rng)
     counts = np.zeros((nodes, plan.apps), np.int64)
     np.add.at(counts, (group, app), 1)
     names = tuple(app_name(number) for number in range(plan.apps))

@@ -17,28 +17,6 @@ TASTE_SHAPE, TASTE_MEAN_LOG = 1.2, -0.2890398965921883
 """Of the gamma distribution of tastes; digamma(1.2) is the mean of its logarithm."""
 
 
-class Law(Protocol):
-    """What the simulator needs to know about interference. Apps and platforms are numbers 0..a-1 and 0..p-1."""
-
-    def slowdown(self, victim: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
-        """True slowdown of each victim.
-
-        Args:
-            victim: (n,) apps.
-            neighbours: (n, apps) how many containers of each app run next to the victim, each counted by its load.
-            load: (n,) the victim's load as a share of its peak.
-            platform: (n,) platform of the node.
-
-        Returns:
-            (n,) ratios >= 1 to the app's baseline.
-        """
-
-    def signals(
-        self, app: Ints, load: Floats, slowdown: Floats, platform: Ints, *, rng: np.random.Generator
-    ) -> dict[str, Floats]:
-        """What counters would show of such containers: usage columns by name, (n,) each, NaN where an app has none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Platform:
     """A CPU model and its node: capacities in usage's units."""
@@ -86,12 +64,25 @@ class Apps:
     best_effort: NDArray[np.bool_]
 
 
-class ByApps(Law, Protocol):
-    """A law over such apps."""
+class Law(Protocol):
+    """What the simulator needs to know about interference. Apps and platforms are numbers 0..a-1 and 0..p-1."""
 
     @property
     def apps(self) -> Apps:
-        """The apps."""
+        """The apps; `counters` shows them."""
+
+    def slowdown(self, victim: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
+        """True slowdown of each victim.
+
+        Args:
+            victim: (n,) apps.
+            neighbours: (n, apps) how many containers of each app run next to the victim, each counted by its load.
+            load: (n,) the victim's load as a share of its peak.
+            platform: (n,) platform of the node.
+
+        Returns:
+            (n,) ratios >= 1 to the app's baseline.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +173,6 @@ class SaturatingLaw:
         harm = self.apps.sensitivity[victim] * limit * -np.expm1(-share / limit)
         ratio: Floats = 1.0 + (0.6 + 0.4 * load) * harm.sum(axis=1)
         return ratio
-
-    def signals(
-        self, app: Ints, load: Floats, slowdown: Floats, platform: Ints, *, rng: np.random.Generator
-    ) -> dict[str, Floats]:
-        """See Law."""
-        return counters(self.apps, app, load, slowdown=slowdown, platform=platform, rng=rng)
 
 
 def capacities_of(platforms: tuple[Platform, ...]) -> Floats:

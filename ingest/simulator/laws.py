@@ -5,18 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.simulator.law import (
-    HIDDEN,
-    PLATFORMS,
-    Apps,
-    ByApps,
-    Floats,
-    Ints,
-    Platform,
-    SaturatingLaw,
-    capacities_of,
-    counters,
-)
+from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Ints, Law, Platform, SaturatingLaw, capacities_of
 
 LLC, MEMBW = HIDDEN.index("llc"), HIDDEN.index("memory_bandwidth")
 
@@ -46,12 +35,6 @@ class QueueingLaw:
         ratio: Floats = np.maximum(delays.prod(axis=1), 1.0)
         return ratio
 
-    def signals(
-        self, app: Ints, load: Floats, slowdown: Floats, platform: Ints, *, rng: np.random.Generator
-    ) -> dict[str, Floats]:
-        """See Law."""
-        return counters(self.apps, app, load, slowdown=slowdown, platform=platform, rng=rng)
-
 
 @dataclass(frozen=True, slots=True)
 class ThresholdLaw:
@@ -76,12 +59,6 @@ class ThresholdLaw:
         together = np.sqrt(harm[:, LLC] * harm[:, MEMBW])
         ratio: Floats = 1.0 + harm.max(axis=1) + self.synergy * together
         return ratio
-
-    def signals(
-        self, app: Ints, load: Floats, slowdown: Floats, platform: Ints, *, rng: np.random.Generator
-    ) -> dict[str, Floats]:
-        """See Law."""
-        return counters(self.apps, app, load, slowdown=slowdown, platform=platform, rng=rng)
 
 
 def queue_length(utilisation: Floats, places: int) -> Floats:
@@ -125,7 +102,7 @@ def past_knee(pressure: Floats, knee: Floats, width: float = 0.04) -> Floats:
     return bent
 
 
-LAWS: Mapping[str, Callable[[Apps], ByApps]] = {
+LAWS: Mapping[str, Callable[[Apps], Law]] = {
     "saturating": SaturatingLaw,
     "queueing": QueueingLaw,
     "threshold": ThresholdLaw,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.simulator.law import Apps, Floats, Ints, counters
+from ingest.simulator.law import Apps, Floats, Ints
 
 WHOLE_MACHINE = 2.0
 """Workloads that filled a machine together when a pair was measured."""
@@ -53,12 +53,6 @@ class PairLaw:
         harm = self.excess[platform % len(self.excess), victim] * pressing
         together = COMPOSED[self.compose](harm, self.scale)
         return np.asarray(1.0 + (0.6 + 0.4 * load) * together, np.float64)
-
-    def signals(
-        self, app: Ints, load: Floats, slowdown: Floats, platform: Ints, *, rng: np.random.Generator
-    ) -> dict[str, Floats]:
-        """See Law."""
-        return counters(self.apps, app, load, slowdown=slowdown, platform=platform, rng=rng)
 
 
 def scale_of(measured: Floats) -> Scale:

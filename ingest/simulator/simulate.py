@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from ingest.simulator.law import Apps, ByApps, Law, draw_apps, draw_likeness, with_antagonist
+from ingest.simulator.law import Apps, Law, draw_apps, draw_likeness, with_antagonist
 from ingest.simulator.laws import LAWS
 from ingest.simulator.messages import Faults, Message, describe_beats, describe_events, describe_nodes, describe_usage
 from ingest.simulator.simulated_cluster import Action, Place, Truth, churn, empty_cluster, fill, step
@@ -133,7 +133,7 @@ def simulate(
         yield sending.arrived(float("inf") if last else state.time_s * 1000), truth
 
 
-def _stock_of(plan: Plan) -> tuple[ByApps, Stock] | None:
+def _stock_of(plan: Plan) -> tuple[Law, Stock] | None:
     """The law and what is drawn of its apps, where a plan is of a stock cluster."""
     if not (plan.stock or plan.mixed):
         return None

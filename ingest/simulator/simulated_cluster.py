@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ingest.simulator.law import PLATFORMS, Floats, Ints, Law
+from ingest.simulator.law import PLATFORMS, Floats, Ints, Law, counters
 
 DAY_S = 6 * 3600.0
 """Length of the simulated day; short, so that a few hours show a whole cycle."""
@@ -125,7 +125,7 @@ def step(
     node = np.array([c.node for c in running], np.int64)
     load = load_at(app, now_s)
     slowdown = law.slowdown(app, neighbour_load(app, node, load, len(state.best_effort)), load, state.platform[node])
-    signals = law.signals(app, load, slowdown, state.platform[node], rng=rng)
+    signals = counters(law.apps, app, load, slowdown=slowdown, platform=state.platform[node], rng=rng)
     return state, Records(now_s, events, running, signals), Truth(now_s, running, slowdown)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, ByApps, Floats, Ints
+from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Ints, Law
 from ingest.simulator.simulated_cluster import Records, State, load_at, neighbour_load
 
 Flags = NDArray[np.bool_]
@@ -63,7 +63,7 @@ def some_stock(stock: Stock, only: Flags) -> Stock:
     return replace(stock, only=only, limit_cores=np.full(len(only), np.nan))
 
 
-def by_resource(law: ByApps, app: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
+def by_resource(law: Law, app: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
     """True slowdown if neighbours pressed on one resource alone.
 
     Args:
@@ -90,7 +90,7 @@ def by_resource(law: ByApps, app: Ints, neighbours: Floats, load: Floats, platfo
     return np.column_stack(alone)
 
 
-def stock_records(records: Records, state: State, law: ByApps, stock: Stock, rng: np.random.Generator) -> Records:
+def stock_records(records: Records, state: State, law: Law, stock: Stock, rng: np.random.Generator) -> Records:
     """The records as a kubelet would show them.
 
     Args:

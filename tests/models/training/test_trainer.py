@@ -12,7 +12,7 @@ from features.schema.catalog import FEATURE_NAMES, FEATURES, PRESSURES, RAW, RAW
 from features.training.model_input import FILLED, complete, node_matrix, profile_matrix, raw_features, training_fills
 from features.training.residents import newest_profile
 from features.training.rows import joining_pressure
-from ingest.simulator.law import PLATFORMS, SaturatingLaw
+from ingest.simulator.law import PLATFORMS, SaturatingLaw, counters
 from ingest.simulator.messages import app_name
 from ingest.simulator.simulate import hidden_apps
 from models.calibration.log_link import upper_ratio
@@ -149,7 +149,7 @@ def situations(
     row, column = np.nonzero(inside)
     np.add.at(counts, (row, beside[row, column]), load[row])
     calm = np.ones(len(row))
-    shown = law.signals(beside[row, column], load[row], calm, platform[row], rng=Noiseless(0))
+    shown = counters(law.apps, beside[row, column], load[row], slowdown=calm, platform=platform[row], rng=Noiseless(0))
     unknown = np.full(len(row), np.nan)
     nodes = learnt.sources.nodes
     where = nodes.take([nodes["platform"].to_pylist().index(PLATFORMS[p].name) for p in platform])
