@@ -4,28 +4,16 @@ Checked here, trusted inside. Read leniently: other fields are ignored, and null
 nil maps and slices so. Field names are those of the Kubernetes API reference, v1.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import AliasPath, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic.alias_generators import to_camel
 
 from ingest.kube.quantity import parse_quantity
 
 T = TypeVar("T")
-
-
-def _map_or_empty(value: object) -> object:
-    return {} if value is None else value
-
-
-def _list_or_empty(value: object) -> object:
-    return [] if value is None else value
-
-
-def _text_or_empty(value: object) -> object:
-    return "" if value is None else value
 
 
 def _quantities(value: object) -> dict[str, Fraction]:
@@ -36,9 +24,9 @@ def _quantities(value: object) -> dict[str, Fraction]:
     return {str(name): parse_quantity(str(amount)) for name, amount in value.items()}
 
 
-Text = Annotated[str, BeforeValidator(_text_or_empty)]
-Texts = Annotated[dict[str, str], BeforeValidator(_map_or_empty)]
-Listed = Annotated[list[T], BeforeValidator(_list_or_empty)]
+Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+Texts = Annotated[dict[str, str], BeforeValidator(lambda value: {} if value is None else value)]
+Listed = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else value)]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 """Numbers as the API has them; others cannot be sent on."""
@@ -124,24 +112,12 @@ class Toleration(Foreign):
     effect: Text = ""
 
 
-class EmptyDir(Foreign):
-    """A scratch folder of the pod: on the node's disk, or in memory."""
-
-    medium: Text = ""
-
-
 class Volume(Foreign):
-    """One volume, as far as it binds the pod to nodes."""
+    """One volume, as far as it binds the pod to nodes; an emptyDir is on the node's disk, or in memory."""
 
-    empty_dir: EmptyDir | None = None
+    empty_dir: dict[str, object] | None = None
     host_path: dict[str, object] | None = None
     persistent_volume_claim: dict[str, object] | None = None
-
-
-class SchedulingGroup(Foreign):
-    """The PodGroup with which a pod is scheduled."""
-
-    pod_group_name: Text = ""
 
 
 class PodSpec(Foreign):
@@ -158,7 +134,7 @@ class PodSpec(Foreign):
     affinity: dict[str, object] | None = None
     node_selector: Texts = {}
     topology_spread_constraints: Listed[dict[str, object]] = []
-    scheduling_group: SchedulingGroup | None = None
+    pod_group_name: Text = Field(default="", validation_alias=AliasPath("schedulingGroup", "podGroupName"))
     volumes: Listed[Volume] = []
 
 
@@ -170,22 +146,12 @@ class Condition(Foreign):
     last_transition_time: AwareDatetime | None = None
 
 
-class Terminated(Foreign):
-    """How a container ended."""
-
-    finished_at: AwareDatetime | None = None
-
-
-class ContainerState(Foreign):
-    """What a container does now."""
-
-    terminated: Terminated | None = None
-
-
 class ContainerStatus(Foreign):
-    """What became of a container."""
+    """When a container ended; None of one that runs or does not say."""
 
-    state: ContainerState | None = None
+    finished_at: AwareDatetime | None = Field(
+        default=None, validation_alias=AliasPath("state", "terminated", "finishedAt")
+    )
 
 
 class PodStatus(Foreign):
@@ -197,11 +163,9 @@ class PodStatus(Foreign):
     container_statuses: Listed[ContainerStatus] = []
     init_container_statuses: Listed[ContainerStatus] = []
 
-    def finished_at(self) -> Iterator[AwareDatetime | None]:
+    def finished_at(self) -> list[AwareDatetime | None]:
         """When each container ended; None of one that runs or does not say. Of a pod that never ran its init ones."""
-        for status in self.container_statuses or self.init_container_statuses:
-            ended = status.state.terminated if status.state else None
-            yield ended.finished_at if ended else None
+        return [status.finished_at for status in self.container_statuses or self.init_container_statuses]
 
 
 class Pod(Foreign):
@@ -220,31 +184,19 @@ class Taint(Foreign):
     effect: Text = ""
 
 
-class NodeSpec(Foreign):
-    """What is wanted of a node."""
-
-    taints: Listed[Taint] = []
-
-
-class NodeInfo(Foreign):
-    """What runs the node."""
-
-    architecture: Text = ""
-
-
 class NodeStatus(Foreign):
     """What the node has."""
 
     capacity: Quantities = {}
     allocatable: Quantities = {}
-    node_info: NodeInfo = NodeInfo()
+    architecture: Text = Field(default="", validation_alias=AliasPath("nodeInfo", "architecture"))
 
 
 class Node(Foreign):
     """A node."""
 
     metadata: Metadata
-    spec: NodeSpec = NodeSpec()
+    taints: Listed[Taint] = Field(default=[], validation_alias=AliasPath("spec", "taints"))
     status: NodeStatus = NodeStatus()
 
 

@@ -12,6 +12,7 @@ from threading import Event, Lock
 from typing import Any, NamedTuple
 
 import orjson
+from urllib3.exceptions import HTTPError
 
 from ingest.kube.yaml_depth import refuse_deep
 from ingest.schema.errors import ClusterRefused, ClusterUnanswered, IngestError, PositionExpired
@@ -102,7 +103,6 @@ class Feed:
 
     def _open(self, **asked: object) -> Any:
         from kubernetes.client import ApiException
-        from urllib3.exceptions import HTTPError
 
         given = {name: value for name, value in asked.items() if value is not None}
         try:
@@ -117,8 +117,6 @@ class Feed:
         return response
 
     def _read(self, response: Any) -> dict[str, object]:
-        from urllib3.exceptions import HTTPError
-
         try:
             body = orjson.loads(response.read())
         except (HTTPError, orjson.JSONDecodeError) as error:
@@ -128,8 +126,6 @@ class Feed:
         return body if isinstance(body, dict) else {}
 
     def _lines(self, response: Any) -> Iterator[bytes]:
-        from urllib3.exceptions import HTTPError
-
         rest = b""
         try:
             for chunk in response.stream(amt=None):
@@ -146,10 +142,10 @@ class Feed:
         if not isinstance(event, dict):
             raise PositionExpired(self.what, f"a line is no event: {line[:60]!r}")
         if event.get("type") == "ERROR":
-            status = event.get("object")
-            published = status if isinstance(status, dict) else {}
-            code = published.get("code")
-            raise self._failure(code if isinstance(code, int) else 500, str(published.get("message")))
+            found = event.get("object")
+            status = found if isinstance(found, dict) else {}
+            code = status.get("code")
+            raise self._failure(code if isinstance(code, int) else 500, str(status.get("message")))
         return event
 
     def _failure(self, status: int, reason: str) -> PositionExpired | ClusterRefused | ClusterUnanswered:
@@ -202,9 +198,7 @@ def core_api(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) 
             for named in _configurations(path):
                 refuse_deep(named.read_bytes())
             loaders.load_kube_config(path, context, client_configuration=settings, persist_config=False)
-    except (config.ConfigException, YAMLError) as error:
-        raise _no_cluster(str(error)) from error
-    except OSError as error:
+    except (config.ConfigException, YAMLError, OSError) as error:
         raise _no_cluster(str(error)) from error
     except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
         raise _no_cluster(f"it is YAML, but no configuration ({type(error).__name__})") from error

@@ -47,7 +47,7 @@ def node_facts(node: Node, cluster: str) -> Record:
         "pool": meta.first(POOL),
         "sku": meta.first(SKU),
         "labels": meta.labels,
-        "taints": [taint_text(taint) for taint in node.spec.taints],
+        "taints": [taint_text(taint) for taint in node.taints],
     }
     return {name: value for name, value in record.items() if value is not None}
 
@@ -57,7 +57,7 @@ def platform_of(node: Node) -> str | None:
     meta = node.metadata
     model = [meta.labels.get(label, "") for label in CPU_MODEL]
     discovered = "-".join(model) if all(model) else None
-    return meta.first(PLATFORM) or discovered or meta.first(SKU) or node.status.node_info.architecture or None
+    return meta.first(PLATFORM) or discovered or meta.first(SKU) or node.status.architecture or None
 
 
 def taint_text(taint: Taint) -> str:

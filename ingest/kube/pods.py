@@ -1,6 +1,6 @@
 """A Kubernetes pod as a row of `placements`. Kernel: no clock; every time is the pod's own."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from fractions import Fraction
 
@@ -126,7 +126,9 @@ def amounts(spec: PodSpec) -> Record:
         limit = _limit(spec, resource) if limit is None else limit
         found[stem.format("request")] = float(request + over)
         found[stem.format("limit")] = None if limit is None else float(limit + over)
-    found["cpu_limited"] = found["cpu_limit_cores"] is not None or _any_limit(spec, "cpu")
+    found["cpu_limited"] = found["cpu_limit_cores"] is not None or any(
+        "cpu" in container.limits for container in _lasting(spec)
+    )
     named = {name for container in (*spec.containers, *spec.init_containers) for name in container.requests}
     others = {name: amount for name in named if (amount := pod_total(spec, _requested(name)))}
     others |= own.requests if own else {}
@@ -175,7 +177,7 @@ def gang_of(meta: Metadata, spec: PodSpec) -> Record:
 
     Source: Volcano, scheduler-plugins, Koordinator; Kubernetes API reference v1.36, PodSchedulingGroup.
     """
-    name = meta.first(GANG_NAMES) or (spec.scheduling_group and spec.scheduling_group.pod_group_name)
+    name = meta.first(GANG_NAMES) or spec.pod_group_name
     if not name:
         return {}
     minimum = meta.first(GANG_MINIMA) or ""
@@ -193,7 +195,8 @@ def is_pinned(pod: Pod) -> bool:
 
 def has_local_storage(spec: PodSpec) -> bool:
     """Whether it holds data on the node: a hostPath, or an emptyDir on disk. A claim of a local volume is not seen."""
-    return any(v.host_path is not None or (v.empty_dir and v.empty_dir.medium != "Memory") for v in spec.volumes)
+    on_disk = (v.empty_dir is not None and v.empty_dir.get("medium") != "Memory" for v in spec.volumes)
+    return any(on_disk) or any(v.host_path is not None for v in spec.volumes)
 
 
 def toleration_text(toleration: Toleration) -> str:
@@ -230,7 +233,7 @@ def ended_at(pod: Pod) -> datetime | None:
     A pod that was evicted, or failed before its containers started, has no containers' ends; its conditions changed
     when it ended. None where it says none of these.
     """
-    finished = list(pod.status.finished_at())
+    finished = pod.status.finished_at()
     ends = [time for time in finished if time is not None]
     if ends and len(ends) == len(finished):
         return max(ends)
@@ -247,15 +250,9 @@ def _requested(resource: str) -> Callable[[ContainerSpec], Fraction]:
     return lambda container: container.requests.get(resource, Fraction(0))
 
 
-def _any_limit(spec: PodSpec, resource: str) -> bool:
-    """Whether any container that keeps running has a limit of its own."""
-    return any(resource in container.limits for container in _lasting(spec))
-
-
-def _lasting(spec: PodSpec) -> Iterator[ContainerSpec]:
+def _lasting(spec: PodSpec) -> list[ContainerSpec]:
     """Containers that keep running."""
-    yield from spec.containers
-    yield from (container for container in spec.init_containers if container.restart_policy == "Always")
+    return [*spec.containers, *(one for one in spec.init_containers if one.restart_policy == "Always")]
 
 
 def _limit(spec: PodSpec, resource: str) -> Fraction | None:
