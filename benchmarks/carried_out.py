@@ -133,7 +133,7 @@ class Played:
     def look(self) -> None:
         """Land what has arrived, compute features, publish a snapshot."""
         stream = self.folder / "stream"
-        metrics = IngestMetrics.on(CollectorRegistry())
+        metrics = IngestMetrics(CollectorRegistry())
         ingest_files(stream, TOPICS, self.lake, until="end", stop=Word(), metrics=metrics)
         stretch = whole_stretch(self.lake)
         assert stretch is not None  # noqa: S101 - something has landed

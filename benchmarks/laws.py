@@ -92,7 +92,7 @@ def simulated_world(folder: Path, plan: Plan) -> World:
     """Simulate, land, derive, and find the truth of every training row."""
     simulate_into(folder / "stream", plan, lambda _done, _of: None, truth=folder / "truth.parquet")
     lake = Lake.open(folder / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     if stretch is not None:

@@ -37,7 +37,7 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
         return without_app_metrics(arguments.folder)
     with tempfile.TemporaryDirectory(prefix="cohabit-measured-") as folder:
         lake = Lake.open(Path(folder), TABLES)
-        metrics = IngestMetrics.on(CollectorRegistry())
+        metrics = IngestMetrics(CollectorRegistry())
         ingest_files(arguments.folder, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
         report = leave_kind_out(read_configurations(arguments.folder, lake), rng)
     return figures(report)

@@ -105,7 +105,7 @@ def describe(bootstrap: str, folder: Path, nodes: int, at_s: float) -> None:
         producer.send(NODES.name, orjson.dumps(record), key=b"n", timestamp_ms=round(at_s * 1000))
     producer.flush()
     producer.close()
-    lake, metrics = Lake.open(folder / "lake", TABLES), IngestMetrics.on(CollectorRegistry())
+    lake, metrics = Lake.open(folder / "lake", TABLES), IngestMetrics(CollectorRegistry())
     ingest_kafka(ConsumerSettings(bootstrap, (NODES.name,)), lake, until="end", stop=Event(), metrics=metrics)
 
 

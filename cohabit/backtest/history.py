@@ -76,7 +76,7 @@ def learnt_history(world: World, past: Past, folder: Path, seed: int) -> Learnt:
 def learnt_from(folder: Path, past: Past) -> Learnt:
     """Land a history that was written, compute features, and train on it."""
     lake = Lake.open(folder / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     if stretch is not None:

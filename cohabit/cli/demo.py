@@ -127,7 +127,7 @@ def _ingest(demo: Demo) -> None:
     from ingest.pipeline.metrics import IngestMetrics
     from ingest.pipeline.runner import ingest_files, ingest_kafka
 
-    metrics, lake = IngestMetrics.on(CollectorRegistry()), demo.lake()
+    metrics, lake = IngestMetrics(CollectorRegistry()), demo.lake()
     with console.status("landing"):
         if demo.bootstrap:
             ingest_kafka(ConsumerSettings(demo.bootstrap, TOPICS), lake, until="end", stop=Event(), metrics=metrics)

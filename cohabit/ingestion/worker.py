@@ -99,7 +99,7 @@ def land_from_kafka(job: Job, number: int, stop: Event, on_landed: "OnLanded") -
 
     give_back_for_good()
     registry, formats = CollectorRegistry(), formats_of(job.settings, job.wishes)
-    metrics = IngestMetrics.on(registry, time)
+    metrics = IngestMetrics(registry, time)
     with ExitStack() as open_things:
         open_things.enter_context(scraped(job.settings.kafka, job.wishes.metrics_port, registry, number))
         hear: list[OnLanded] = [on_landed]

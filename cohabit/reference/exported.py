@@ -95,11 +95,11 @@ def _counted(register: Callable[[CollectorRegistry], None]) -> Iterator[Exported
 
 
 def _ingest(registry: CollectorRegistry) -> None:
-    IngestMetrics.on(registry, lambda: 0.0)
+    IngestMetrics(registry, lambda: 0.0)
 
 
 def _watch(registry: CollectorRegistry) -> None:
-    WatchMetrics.on(registry)
+    WatchMetrics(registry)
 
 
 def _serve(registry: CollectorRegistry) -> None:

@@ -192,4 +192,4 @@ def _publish(state: LiveState, profiles: NewestProfiles, how: Refresh, version: 
 
 
 def _metrics() -> IngestMetrics:
-    return IngestMetrics.on(CollectorRegistry())
+    return IngestMetrics(CollectorRegistry())

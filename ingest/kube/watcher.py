@@ -13,6 +13,7 @@ pods were published with, and the pods that they select are listed: those of whi
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -57,24 +58,15 @@ class Backoff:
         return min(self.first_s * 2.0 ** min(failures - 1, 32), self.max_s) if failures else 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class WatchMetrics:
-    """What a watcher counts."""
+    """What a watcher counts, on a registry."""
 
-    records: Counter
-    malformed: Counter
-    lists: Counter
-    failures: Counter
-
-    @staticmethod
-    def on(registry: CollectorRegistry) -> "WatchMetrics":
-        """Make the counters on a registry."""
-        return WatchMetrics(
-            Counter("cohabit_watch_records", "Records sent", ["topic"], registry=registry),
-            Counter("cohabit_watch_malformed", "Malformed objects skipped", ["kind", "reason"], registry=registry),
-            Counter("cohabit_watch_lists", "Times everything was listed", ["kind"], registry=registry),
-            Counter("cohabit_watch_failures", "Requests that failed or broke off", ["kind"], registry=registry),
-        )
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter, kind = partial(Counter, registry=registry), ["kind"]
+        self.records = counter("cohabit_watch_records", "Records sent", ["topic"])
+        self.malformed = counter("cohabit_watch_malformed", "Malformed objects skipped", ["kind", "reason"])
+        self.lists = counter("cohabit_watch_lists", "Times everything was listed", kind)
+        self.failures = counter("cohabit_watch_failures", "Requests that failed or broke off", kind)
 
     def sent(self) -> int:
         """Records sent so far."""

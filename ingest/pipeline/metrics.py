@@ -1,7 +1,7 @@
 """What ingestion counts for Prometheus. The registry is passed in; an edge."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import pyarrow.compute as pc
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -10,55 +10,32 @@ from ingest.pipeline.transform import Landing
 from ingest.schema.batch import Backlog, Gap
 
 
-@dataclass(frozen=True, slots=True)
 class IngestMetrics:
-    """Counters of landed batches only: what a lost race dropped is counted by the consumer that landed it."""
+    """Counters of landed batches only: what a lost race dropped is counted by the consumer that landed it.
 
-    messages: Counter
-    rows: Counter
-    rejects: Counter
-    unknown_fields: Counter
-    lost_races: Counter
-    gap_offsets: Counter
-    gaps: Counter
-    lag: Gauge
-    open_transactions: Gauge
-    newest: Gauge
-    freshness: Gauge
-    letters_sent: Counter
-    letters_unsent: Counter
-    now_s: Callable[[], float] | None = None
+    Args:
+        registry: where they are read.
+        now_s: the clock for the age of the newest landed record, seconds since 1970; None: no age is reported.
+    """
 
-    @staticmethod
-    def on(registry: CollectorRegistry, now_s: Callable[[], float] | None = None) -> "IngestMetrics":
-        """Make the counters on a registry.
-
-        Args:
-            registry: where they are read.
-            now_s: the clock for the age of the newest landed record, seconds since 1970; None: no age is reported.
-        """
-        place = ["topic", "partition"]
-        return IngestMetrics(
-            Counter("cohabit_ingest_messages", "Messages landed", ["topic"], registry=registry),
-            Counter("cohabit_ingest_rows", "Rows landed", ["table"], registry=registry),
-            Counter("cohabit_ingest_rejects", "Records and values rejected", ["topic", "reason"], registry=registry),
-            Counter("cohabit_ingest_unknown_fields", "Values outside the catalogue", ["topic"], registry=registry),
-            Counter("cohabit_ingest_lost_races", "Batches another consumer landed first", ["topic"], registry=registry),
-            Counter("cohabit_ingest_gap_offsets", "Offsets the broker dropped unread", place, registry=registry),
-            Counter("cohabit_ingest_gaps", "Stretches the broker dropped unread", place, registry=registry),
-            Gauge("cohabit_ingest_lag", "Messages not landed yet", place, registry=registry),
-            Gauge(
-                "cohabit_ingest_open_transaction_seconds",
-                "Time that a partition has waited for an open transaction",
-                [*place, "producer_id"],
-                registry=registry,
-            ),
-            Gauge("cohabit_ingest_newest_seconds", "Arrival of the newest record landed", ["topic"], registry=registry),
-            Gauge("cohabit_ingest_freshness_seconds", "Now minus that arrival", ["topic"], registry=registry),
-            Counter("cohabit_ingest_dead_letters_sent", "Dead letters on their topic", registry=registry),
-            Counter("cohabit_ingest_dead_letters_unsent", "Dead letters in the lake only", registry=registry),
-            now_s,
-        )
+    def __init__(self, registry: CollectorRegistry, now_s: Callable[[], float] | None = None) -> None:
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        topic, place = ["topic"], ["topic", "partition"]
+        waited, waits = "Time that a partition has waited for an open transaction", [*place, "producer_id"]
+        self.messages = counter("cohabit_ingest_messages", "Messages landed", topic)
+        self.rows = counter("cohabit_ingest_rows", "Rows landed", ["table"])
+        self.rejects = counter("cohabit_ingest_rejects", "Records and values rejected", ["topic", "reason"])
+        self.unknown_fields = counter("cohabit_ingest_unknown_fields", "Values outside the catalogue", topic)
+        self.lost_races = counter("cohabit_ingest_lost_races", "Batches another consumer landed first", topic)
+        self.gap_offsets = counter("cohabit_ingest_gap_offsets", "Offsets the broker dropped unread", place)
+        self.gaps = counter("cohabit_ingest_gaps", "Stretches the broker dropped unread", place)
+        self.lag = gauge("cohabit_ingest_lag", "Messages not landed yet", place)
+        self.open_transactions = gauge("cohabit_ingest_open_transaction_seconds", waited, waits)
+        self.newest = gauge("cohabit_ingest_newest_seconds", "Arrival of the newest record landed", topic)
+        self.freshness = gauge("cohabit_ingest_freshness_seconds", "Now minus that arrival", topic)
+        self.letters_sent = counter("cohabit_ingest_dead_letters_sent", "Dead letters on their topic")
+        self.letters_unsent = counter("cohabit_ingest_dead_letters_unsent", "Dead letters in the lake only")
+        self.now_s = now_s
 
     def landed(self, landing: Landing, messages: int) -> None:
         """Count one landed batch."""
@@ -69,14 +46,10 @@ class IngestMetrics:
         for count in landing.dead_letters["reason"].value_counts().to_pylist():
             self.rejects.labels(topic, count["values"]).inc(count["counts"])
         if landing.rows.num_rows:
-            self._arrived(topic, pc.max(landing.rows["arrived_at"]).value / 1e6)
-
-    def _arrived(self, topic: str, newest_s: float) -> None:
-        newest = self.newest.labels(topic)
-        newest.set(newest_s)
-        if self.now_s is not None:
-            now_s = self.now_s
-            self.freshness.labels(topic).set_function(lambda: now_s() - newest_s)
+            newest_s = pc.max(landing.rows["arrived_at"]).value / 1e6
+            self.newest.labels(topic).set(newest_s)
+            if (now_s := self.now_s) is not None:
+                self.freshness.labels(topic).set_function(lambda: now_s() - newest_s)
 
     def behind(self, backlog: Sequence[Backlog]) -> None:
         """Publish what is not landed yet, and which transactions are waited for."""

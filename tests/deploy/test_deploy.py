@@ -23,8 +23,8 @@ def exported() -> set[str]:
     """Every name that a scrape may hold, and the names of all labels."""
     registry = CollectorRegistry()
     Prioritizer(Serving(Path(), Registry(Path()), 1.0, lambda: 0, registry))
-    IngestMetrics.on(registry, lambda: 0.0)
-    WatchMetrics.on(registry)
+    IngestMetrics(registry, lambda: 0.0)
+    WatchMetrics(registry)
     kinds = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
     return {metric.name + end for metric in registry.collect() for end in kinds[metric.type]}
 

@@ -120,7 +120,7 @@ class _Answered:
 
 def _watched(name: str, kind: Kind, good: dict[str, Any], folder: Path) -> Target:
     """Lines of a watch, told by one follower after another, so that what one line left does not hide the next."""
-    around = Surroundings("c", _Nowhere(), lambda: TS * 1000, WatchMetrics.on(CollectorRegistry()))
+    around = Surroundings("c", _Nowhere(), lambda: TS * 1000, WatchMetrics(CollectorRegistry()))
     state = folder / f"{kind.name}.json"
 
     def read(line: bytes) -> None:
@@ -147,7 +147,7 @@ def _feed_errors() -> tuple[type[Exception], ...]:
 
 
 def _listed(folder: Path) -> Target:
-    around = Surroundings("c", _Nowhere(), lambda: TS * 1000, WatchMetrics.on(CollectorRegistry()))
+    around = Surroundings("c", _Nowhere(), lambda: TS * 1000, WatchMetrics(CollectorRegistry()))
 
     def read(content: bytes) -> None:
         pages = iter((content, b'{"metadata": {"resourceVersion": "7"}, "items": []}'))

@@ -78,7 +78,7 @@ def main(asked: Namespace) -> None:
         a_lake(asked.lake, asked.fault),
         until="stopped",
         stop=stop,
-        metrics=IngestMetrics.on(CollectorRegistry()),
+        metrics=IngestMetrics(CollectorRegistry()),
         formats=Formats({topic: decoder(USAGE)}),
         commit_every_s=0,
         on_landed=lambda landing: print(landing.range.end, flush=True),  # noqa: T201

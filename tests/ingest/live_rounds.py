@@ -268,7 +268,7 @@ def _more(table: str) -> tuple[str, ...]:
 
 def _expected(folder: Path) -> Lake:
     lake = Lake.open(folder / "expected", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     return lake
 

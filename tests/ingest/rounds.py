@@ -278,7 +278,7 @@ def _finish(stage: Stage) -> tuple[str, ...]:
     if _code(stage.producer) != 0:
         faults.append("the producer did not end")
     settings = ConsumerSettings(stage.broker.bootstrap, (stage.topic.name,), group=stage.topic.name, max_wait_ms=50)
-    metrics, formats = IngestMetrics.on(CollectorRegistry()), Formats({stage.topic.name: decoder(USAGE)})
+    metrics, formats = IngestMetrics(CollectorRegistry()), Formats({stage.topic.name: decoder(USAGE)})
     ingest_kafka(settings, stage.lake, until="end", stop=Event(), metrics=metrics, formats=formats)
     return tuple(faults)
 

@@ -237,7 +237,7 @@ def watched(timeline: Timeline, folder: Path) -> dict[str, list[Sent]]:
 
 def _follow(kind: Kind, server: Server, cluster: str, state: Path) -> list[tuple[str, Sent]]:
     outlet = Published(lambda: server.now)
-    metrics = WatchMetrics.on(CollectorRegistry())
+    metrics = WatchMetrics(CollectorRegistry())
     around = Surroundings(cluster, outlet, lambda: round((START_S + server.now) * 1000) + 500, metrics, ALWAYS)
     Follower(kind, Feed(kind.name, server.call), state, around).run(server.stop)
     return outlet.messages

@@ -41,7 +41,7 @@ def simulated(folder: Path, plan: Plan = PLAN) -> Simulated:
     """Simulate, land and derive."""
     simulate_into(folder / "stream", plan, lambda _done, _of: None)
     lake = Lake.open(folder / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     facts = Facts(lake.read("nodes"), lake.read("placements"))
     state = node_state(lake.read("usage"), facts)

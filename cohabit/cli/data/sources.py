@@ -46,7 +46,7 @@ def run_watch(
     stop, brokers = stop_on_signals(), settings.kafka.brokers(bootstrap)
     api = core_api(*api_at, in_cluster=IN_CLUSTER in os.environ)
     create_topics(brokers, (NODES, PLACEMENTS, NODE_USAGE))
-    metrics = WatchMetrics.on(registry := CollectorRegistry())
+    metrics = WatchMetrics(registry := CollectorRegistry())
     with scraped(settings.kafka, metrics_port, registry), closing(Sender(brokers)) as sender:
         around = Surroundings(cluster or settings.cluster, sender, _now_ms, metrics)
         followers = _followers(api, namespaces, state / around.cluster, around)

@@ -144,7 +144,7 @@ def _ingest_files(
     from ingest.pipeline.metrics import IngestMetrics
     from ingest.pipeline.runner import ingest_files
 
-    opened, stop, metrics = open_lake(settings, lake), stop_on_signals(), IngestMetrics.on(CollectorRegistry())
+    opened, stop, metrics = open_lake(settings, lake), stop_on_signals(), IngestMetrics(CollectorRegistry())
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
         landed = _Landed(status)
         count = ingest_files(

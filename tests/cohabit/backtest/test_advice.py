@@ -114,7 +114,7 @@ def refreshed(folder: Path, profiles: pa.Table) -> Snapshot:
         closing(FileSource(folder, ("nodes", "placements", "usage"), state.position)) as source,
     ):
         source.stop_at_end()
-        metrics = IngestMetrics.on(CollectorRegistry())
+        metrics = IngestMetrics(CollectorRegistry())
         ingest(source, state, Landers(Formats(), known), metrics, Event())
     return state.snapshot(profiles, 1)
 

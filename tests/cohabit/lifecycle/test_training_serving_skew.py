@@ -42,7 +42,7 @@ EVERY_MS = 47_000
 
 
 def metrics() -> IngestMetrics:
-    return IngestMetrics.on(CollectorRegistry())
+    return IngestMetrics(CollectorRegistry())
 
 
 @pytest.fixture(scope="module")

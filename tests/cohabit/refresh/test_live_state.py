@@ -44,7 +44,7 @@ class Cluster:
             closing(FileSource(self.folder, topics_in(self.folder), self.state.position)) as source,
         ):
             source.stop_at_end()
-            metrics = IngestMetrics.on(CollectorRegistry())
+            metrics = IngestMetrics(CollectorRegistry())
             ingest(source, self.state, Landers(Formats(), capacities), metrics, Event())
         return self.state.snapshot(PROFILES.schema.empty_table(), version=1)
 

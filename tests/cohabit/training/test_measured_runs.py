@@ -40,7 +40,7 @@ def csv_rows(name: str) -> list[dict[str, str]]:
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The measured records, landed."""
     lake = Lake.open(tmp_path_factory.mktemp("lake"), TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(FOLDER, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     return lake
 

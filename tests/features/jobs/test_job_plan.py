@@ -25,7 +25,7 @@ def test_features_are_computed_whenever_metrics_end(tmp_path: Path, minutes: int
     plan = Plan(nodes=3, apps=6, per_node=6, hours=minutes / 60)
     simulate_into(tmp_path / "stream", plan, lambda _done, _of: None)
     lake = Lake.open(tmp_path / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(tmp_path / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     assert stretch is not None
@@ -42,7 +42,7 @@ def test_half_hours_end_with_or_after_the_stretch(tmp_path: Path) -> None:
     plan = Plan(nodes=3, apps=6, per_node=6, hours=0.2)
     simulate_into(tmp_path / "stream", plan, lambda _done, _of: None)
     lake = Lake.open(tmp_path / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(tmp_path / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     assert stretch is not None

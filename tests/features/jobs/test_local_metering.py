@@ -51,7 +51,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     TopicWriter(files, "placements").write(placement_messages(PLAN))
     TopicWriter(files, "samples").write(sample_messages(PLAN, np.random.default_rng(5)))
     lake = Lake.open(tmp_path_factory.mktemp("lake"), TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(files, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     start = (PLAN.start - at(0)).total_seconds()
     silent: dict[str, object] = {"container": "quiet", "node": "silent", "event": "add", "cluster": PLAN.cluster}

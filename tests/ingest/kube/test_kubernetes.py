@@ -109,7 +109,7 @@ def watching(
     """A running watcher, settled at the end; gives a function that reads its counters."""
     api, address = server
     registry, stop, failed = CollectorRegistry(), Event(), []
-    follow = followers(address, outlet, state, WatchMetrics.on(registry), page)
+    follow = followers(address, outlet, state, WatchMetrics(registry), page)
 
     def run() -> None:
         try:
@@ -169,7 +169,7 @@ def landed(kafka: Broker, names: dict[str, str], folder: Path) -> Lake:
     tables = (PLACEMENTS, NODES, NODE_USAGE)
     formats = Formats({names[table.name]: decoder(table) for table in tables}, names["nodes"])
     consumer = ConsumerSettings(kafka.bootstrap, tuple(names.values()), group=names["nodes"], max_wait_ms=50)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_kafka(consumer, lake, until="end", stop=Event(), metrics=metrics, formats=formats)
     return lake
 
@@ -305,7 +305,7 @@ def test_a_malformed_object_is_counted_with_its_reason_and_nobody_else_is_touche
 
 @pytest.mark.parametrize("kind", [{}, ["ADDED"], None, 7])
 def test_an_event_of_no_type_is_counted(tmp_path: Path, kind: object) -> None:
-    metrics = WatchMetrics.on(CollectorRegistry())
+    metrics = WatchMetrics(CollectorRegistry())
     around = Surroundings("c", Published(), lambda: LATER_MS, metrics)
 
     Follower(PODS, Feed("pods", dict, 500), tmp_path / "pods.json", around)._take({"type": kind, "object": a_pod("u1")})
@@ -366,7 +366,7 @@ def test_waits_double_up_to_a_limit() -> None:
 def test_who_may_not_read_is_told_what_to_grant(tmp_path: Path, code: int) -> None:
     with api_server() as (api, address):
         api.faults["pods"].append(Status(code))
-        follow = followers(address, Published(), tmp_path, WatchMetrics.on(CollectorRegistry()))
+        follow = followers(address, Published(), tmp_path, WatchMetrics(CollectorRegistry()))
 
         with pytest.raises(ClusterRefused, match=f"{code}.*grant get, list and watch on pods and nodes"):
             follow_all(follow, Event())
@@ -376,10 +376,10 @@ def test_listing_once_tells_all_returns_and_fails_at_once(tmp_path: Path) -> Non
     told = Published()
     with api_server() as (api, address):
         api.put("pods", a_pod("u1"))
-        follow_all(followers(address, told, tmp_path, WatchMetrics.on(CollectorRegistry())), Event(), "listed")
+        follow_all(followers(address, told, tmp_path, WatchMetrics(CollectorRegistry())), Event(), "listed")
         api.faults["pods"].append(Status(500))
         with pytest.raises(ClusterUnanswered, match="check that it runs"):
-            follow_all(followers(address, told, tmp_path, WatchMetrics.on(CollectorRegistry())), Event(), "listed")
+            follow_all(followers(address, told, tmp_path, WatchMetrics(CollectorRegistry())), Event(), "listed")
 
     assert told.events() == [("add", "u1")]
     assert not api.requests("pods", watch=True)
@@ -393,7 +393,7 @@ def test_nothing_is_saved_before_it_is_safe(tmp_path: Path) -> None:
     with api_server() as (api, address):
         api.put("pods", a_pod("u1"))
         with pytest.raises(ConnectionError):
-            follow_all(followers(address, Full(), tmp_path, WatchMetrics.on(CollectorRegistry())), Event(), "listed")
+            follow_all(followers(address, Full(), tmp_path, WatchMetrics(CollectorRegistry())), Event(), "listed")
 
     assert not list(tmp_path.iterdir())
 

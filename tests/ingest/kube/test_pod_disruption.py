@@ -181,7 +181,7 @@ def test_listing_once_goes_on_without_budgets_that_it_may_not_read(tmp_path: Pat
         api.put("pods", pod("u1"))
         api.faults["poddisruptionbudgets"].append(Status(403))
         for _ in range(2):
-            metrics = WatchMetrics.on(CollectorRegistry())
+            metrics = WatchMetrics(CollectorRegistry())
             follow_all(followers(address, published, tmp_path, metrics), Event(), "listed")
             api.put("poddisruptionbudgets", a_budget("web", WEB, 2))
 

@@ -79,7 +79,7 @@ def let_run(process: subprocess.Popen[bytes], seconds: float) -> None:
 def finish(broker: Broker, topic: Topic, lake: Lake) -> None:
     """Land what is left, in this process."""
     settings = ConsumerSettings(broker.bootstrap, (topic.name,), group=topic.name, max_wait_ms=50)
-    metrics, formats = IngestMetrics.on(CollectorRegistry()), Formats({topic.name: decoder(USAGE)})
+    metrics, formats = IngestMetrics(CollectorRegistry()), Formats({topic.name: decoder(USAGE)})
     ingest_kafka(settings, lake, until="end", stop=Event(), metrics=metrics, formats=formats)
 
 

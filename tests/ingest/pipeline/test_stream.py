@@ -53,7 +53,7 @@ def a_lake(folder: Path) -> Lake:
 
 
 def counters() -> IngestMetrics:
-    return IngestMetrics.on(CollectorRegistry())
+    return IngestMetrics(CollectorRegistry())
 
 
 def from_files(folder: Path, lake: Lake, topic: str, formats: Formats = NATIVE_FORMATS) -> int:
@@ -255,7 +255,7 @@ def test_what_is_landed_is_counted(tmp_path: Path) -> None:
         a_lake(tmp_path / "lake"),
         until="end",
         stop=Event(),
-        metrics=IngestMetrics.on(registry),
+        metrics=IngestMetrics(registry),
     )
 
     assert registry.get_sample_value("cohabit_ingest_messages_total", {"topic": "usage"}) == 2
@@ -269,7 +269,7 @@ def test_dead_letters_go_to_their_topic_once_they_are_landed(
     kafka: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, registry = new_topic("usage", 1), CollectorRegistry()
-    metrics, places = IngestMetrics.on(registry), [TopicPartition("dead_letters", 0)]
+    metrics, places = IngestMetrics(registry), [TopicPartition("dead_letters", 0)]
     settings = ConsumerSettings(kafka.bootstrap, (topic.name,), group=topic.name, max_wait_ms=50)
     send(kafka, topic, bad_messages()["undecodable"], usage("u1"), bad_messages()["negative"])
 
@@ -294,7 +294,7 @@ def test_dead_letters_go_to_their_topic_once_they_are_landed(
 
 def test_dead_letters_that_cannot_be_sent_are_counted_and_stop_nothing(tmp_path: Path) -> None:
     registry, lake = CollectorRegistry(), a_lake(tmp_path / "lake")
-    metrics = IngestMetrics.on(registry)
+    metrics = IngestMetrics(registry)
     TopicWriter(tmp_path / "in", "usage").write([usage("u0"), *bad_messages().values()])
     with running_broker(tmp_path / "kafka") as broker:
         letters = DeadLetterTopic(broker.bootstrap, metrics)
@@ -326,7 +326,7 @@ def test_lag_gaps_and_freshness_are_told(kafka: Broker, new_topic: NewTopic, tmp
         a_lake(tmp_path),
         until="end",
         stop=Event(),
-        metrics=IngestMetrics.on(registry, now_s=lambda: NOON_S + 60.0),
+        metrics=IngestMetrics(registry, now_s=lambda: NOON_S + 60.0),
         formats=as_usage(topic, None),
     )
 

@@ -57,7 +57,7 @@ def formats_of(topic: Topic) -> Formats:
 
 
 def to_end(kafka: Broker, lake: Lake, topic: Topic, registry: CollectorRegistry | None = None) -> int:
-    metrics = IngestMetrics.on(registry or CollectorRegistry())
+    metrics = IngestMetrics(registry or CollectorRegistry())
     return ingest_kafka(
         settings_of(kafka, topic), lake, until="end", stop=Event(), metrics=metrics, formats=formats_of(topic)
     )
@@ -143,7 +143,7 @@ def test_an_open_transaction_holds_its_partition_and_is_shown_while_others_go_on
 ) -> None:
     topic, lake, registry = new_topic("tx", 2), a_lake(tmp_path), CollectorRegistry()
     held, free = TopicPartition(topic.name, 0), TopicPartition(topic.name, 1)
-    landers, metrics = Landers(formats_of(topic), Capacities), IngestMetrics.on(registry)
+    landers, metrics = Landers(formats_of(topic), Capacities), IngestMetrics(registry)
 
     with producer(kafka, topic.name) as opened, producer(kafka) as plain:
         send(plain, topic, [memory(0)])
@@ -233,7 +233,7 @@ def test_a_topic_recreated_while_it_is_read_is_refused_and_read_from_its_start_o
     sink, stop, formats = LakeSink(lake), Event(), formats_of(topic)
     with producer(kafka) as sender:
         send(sender, topic, [memory(0), memory(1)])
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     with closing(KafkaSource(settings_of(kafka, topic), sink)) as source:
         first = Landers(formats, Capacities, lambda _landing: stop.set())
         ingest(source, sink, first, metrics, stop)

@@ -104,7 +104,7 @@ def landed(source: Path, form: str, folder: Path) -> Lake:
     import_trace(files, FileOutlet(folder / "in"), Origin(form, EPOCH_S), lambda _count: None)
     lake = Lake.open(folder / "lake", {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS})
     topics = sorted({how.topic.name for how in files.values()})
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(folder / "in", topics, lake, until="end", stop=Event(), metrics=metrics)
     return lake
 
@@ -324,7 +324,7 @@ def through_kafka(kafka: Broker, new_topic: NewTopic, files: dict[Path, TraceFil
     lake = Lake.open(folder, {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS})
     formats = Formats({topics[name]: decoder(LANDED[name]) for name in topics}, "no-such-nodes")
     consumer = ConsumerSettings(kafka.bootstrap, tuple(topics.values()), group=folder.name, max_wait_ms=100)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_kafka(consumer, lake, until="end", stop=Event(), metrics=metrics, formats=formats)
     return lake
 

@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     """Two hours and a bit of a small cluster, landed."""
     simulate_into(tmp_path / "stream", PLAN, lambda _done, _of: None)
     lake = Lake.open(tmp_path / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(tmp_path / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     return tmp_path
 

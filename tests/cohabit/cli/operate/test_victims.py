@@ -51,7 +51,7 @@ def victims(stream: Path, folder: Path, sent: Callable[[Usage], Usage]) -> Resul
             lines = [f"{head}\t{json.dumps(_stock(json.loads(value), sent))}" for head, value in parts]
         (folder / "stream" / path.name).write_text("\n".join(lines) + "\n")
     lake = Lake.open(folder / "lake", TABLES)
-    metrics = IngestMetrics.on(CollectorRegistry())
+    metrics = IngestMetrics(CollectorRegistry())
     ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     assert stretch is not None

@@ -56,7 +56,7 @@ def residents(bootstrap: str, *topics: str) -> dict[str, float]:
     state = LiveState("c", lambda: 2**60)
     with closing(KafkaSource(ConsumerSettings(bootstrap, topics, "-".join(topics)), state)) as source:
         source.stop_at_end()
-        metrics = IngestMetrics.on(CollectorRegistry())
+        metrics = IngestMetrics(CollectorRegistry())
         ingest(source, state, Landers(FORMATS, Capacities), metrics, Event())
     snapshot = state.snapshot(PROFILES.schema.empty_table(), version=1)
     return dict(zip(snapshot.containers, snapshot.resident_use[:, 0].tolist(), strict=True))

@@ -55,7 +55,7 @@ STRETCH = Stretch(PLAN.start, PLAN.start + timedelta(hours=1.25))
 
 
 def metrics() -> IngestMetrics:
-    return IngestMetrics.on(CollectorRegistry())
+    return IngestMetrics(CollectorRegistry())
 
 
 @pytest.fixture(scope="module")
