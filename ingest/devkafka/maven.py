@@ -7,13 +7,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 from xml.sax.saxutils import quoteattr
 
-from ingest.devkafka.java import java, java_home
+from ingest.devkafka.java import java, java_home, package_folder
 from ingest.devkafka.truststore import authorities, java_truststore
 
 LIMIT_S = 900.0
@@ -45,11 +43,8 @@ IVY = """<ivy-module version="2.0">
 IVY_ITEM = '<dependency org={} name={} rev={} transitive="false" conf="default->master"/>'
 
 
-class Fetch(Protocol):
-    """Brings coordinates `group:artifact:version` into a folder, nothing else; returns what its tool printed."""
-
-    def __call__(self, coordinates: Sequence[str], folder: Path, /) -> str:
-        """Fetch what can be had; a jar that cannot is simply not there afterwards."""
+Fetch = Callable[[Sequence[str], Path], str]
+"""Brings what can be had of coordinates `group:artifact:version` into a folder; returns what its tool printed."""
 
 
 def fetchers() -> Iterator[Fetch]:
@@ -101,8 +96,6 @@ def _output_of(command: list[str], extra: Mapping[str, str]) -> str:
 
 
 def _ivy_jar() -> Path | None:
-    """Ivy as pyspark ships it, found without importing pyspark."""
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        return None
-    return next(iter(sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))), None)
+    """Ivy as pyspark ships it."""
+    pyspark = package_folder("pyspark")
+    return None if pyspark is None else next(iter(sorted(pyspark.glob("jars/ivy-*.jar"))), None)

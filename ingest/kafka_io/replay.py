@@ -1,7 +1,6 @@
 """Replay: send what lies in stream files to Kafka, with the times and keys it had. An edge."""
 
-import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from kafka import KafkaProducer
 
 from ingest.kafka_io.client import connect
 from ingest.kafka_io.connection import Brokers
-from ingest.kafka_io.stream_files import Message, read_messages, topic_path
+from ingest.kafka_io.stream_files import Message, in_order, read_messages, topic_path
 from ingest.schema.errors import IngestError
 
 REPORT_EVERY = 10_000
@@ -102,7 +101,7 @@ def replay(
     """
     sent, began_s, first_ms = 0, monotonic(), None
     with closing(Sender(bootstrap)) as sender:
-        for topic, message in _in_order(folder, topics):
+        for topic, message in in_order((topic, read_messages(topic_path(folder, topic))) for topic in topics):
             first_ms = message.arrived_ms if first_ms is None else first_ms
             wait_s = began_s + pace.due_s(sent, first_ms, message.arrived_ms) - monotonic()
             if (wait_s > 0 and stop.wait(wait_s)) or stop.is_set():
@@ -114,13 +113,3 @@ def replay(
         sender.flush()
     progress(sent)
     return sent
-
-
-def _in_order(folder: Path, topics: Sequence[str]) -> Iterator[tuple[str, Message]]:
-    """Messages of all topics by time; those of one topic stay in their order."""
-    streams = [_named(topic, folder) for topic in topics]
-    return heapq.merge(*streams, key=lambda named: named[1].arrived_ms)
-
-
-def _named(topic: str, folder: Path) -> Iterator[tuple[str, Message]]:
-    return ((topic, message) for message in read_messages(topic_path(folder, topic)))

@@ -8,8 +8,10 @@ The file's name is the topic, its partition is 0 and the line's number, from 0, 
 line feed is still being written, and is not read yet.
 """
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -50,16 +52,12 @@ def parse_line(line: bytes, path: Path, number: int) -> Message:
     stamp, _, rest = line.rstrip(b"\n").partition(b"\t")
     key, tab, value = rest.partition(b"\t")
     kind, _, digits = stamp.partition(b":")
-    if not tab or kind not in STAMPS or not _is_time(digits):
+    if not tab or kind not in STAMPS or not (digits.isdigit() and len(digits) <= 14):
         raise IngestError(
             f"{path} line {number + 1} is not 'CreateTime:<ms><TAB><key><TAB><message>' but {line[:60]!r}: write the "
             "file with kafka-console-consumer --property print.timestamp=true --property print.key=true"
         )
     return Message(int(digits), None if key == NOTHING else key, None if value == NOTHING else value)
-
-
-def _is_time(digits: bytes) -> bool:
-    return digits.isdigit() and len(digits) <= 14
 
 
 def print_line(message: Message) -> bytes:
@@ -84,6 +82,12 @@ def read_messages(path: Path) -> Iterator[Message]:
         for number, line in enumerate(file):
             if line.endswith(b"\n"):
                 yield parse_line(line, path, number)
+
+
+def in_order(streams: Iterable[tuple[str, Iterator[Message]]]) -> Iterator[tuple[str, Message]]:
+    """Messages of several topics by time, each with its topic; those of one stream stay in their order."""
+    named = (zip(repeat(topic), messages) for topic, messages in streams)
+    return heapq.merge(*named, key=lambda one: one[1].arrived_ms)
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from typing import TextIO
 
 def replace_atomically(path: Path, content: bytes) -> None:
     """Write `path`, whether or not it exists; readers see the old content or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _write_temporary(path, content).replace(path)
+    with written_whole(path) as file:
+        file.buffer.write(content)
 
 
 @contextmanager
@@ -26,17 +26,4 @@ def written_whole(path: Path) -> Iterator[TextIO]:
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_temporary(path: Path, content: bytes) -> Path:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
         temporary.unlink(missing_ok=True)  # a full disk has no room for halves
-        raise
-    return temporary

@@ -5,17 +5,12 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.schema.errors import BadCpuset
-
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 MAX_CORES = 8192
 
 
-def cores_of(cpuset: str) -> tuple[int, ...]:
-    """Core numbers named by a Linux cpuset list, such as 0-3,8.
-
-    Raises:
-        BadCpuset: it does not read as cores.
+def cores_of(cpuset: str) -> tuple[int, ...] | None:
+    """Core numbers named by a Linux cpuset list, such as 0-3,8; None where it does not read as cores.
 
     Source: cpuset(7), List format.
     """
@@ -23,21 +18,17 @@ def cores_of(cpuset: str) -> tuple[int, ...]:
     for part in cpuset.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise BadCpuset(cpuset)
+            return None
         first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < MAX_CORES:
-            raise BadCpuset(cpuset)
+            return None
         cores.update(range(first, last + 1))
     return tuple(sorted(cores))
 
 
 def is_cpuset(cpuset: str) -> bool:
     """Whether it reads as a cpuset list."""
-    try:
-        cores_of(cpuset)
-    except BadCpuset:
-        return False
-    return True
+    return cores_of(cpuset) is not None
 
 
 def membership(cpusets: list[str | None], node_cores: int) -> NDArray[np.bool_]:
@@ -53,7 +44,7 @@ def membership(cpusets: list[str | None], node_cores: int) -> NDArray[np.bool_]:
     """
     allowed = np.ones((len(cpusets), node_cores), np.bool_)
     for row, cpuset in enumerate(cpusets):
-        own = [core for core in cores_of(cpuset) if core < node_cores] if cpuset and is_cpuset(cpuset) else []
+        own = [core for core in cores_of(cpuset or "") or () if core < node_cores]
         if own:
             allowed[row] = False
             allowed[row, own] = True

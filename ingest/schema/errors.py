@@ -21,13 +21,6 @@ class FetchFailed(IngestError):
         )
 
 
-class BadCpuset(IngestError):
-    """A cpuset list that does not name cores."""
-
-    def __init__(self, cpuset: str) -> None:
-        super().__init__(f"cpuset {cpuset!r} does not read as cores, like 0-3,8")
-
-
 class DamagedLake(IngestError):
     """A file that counts cannot be read."""
 

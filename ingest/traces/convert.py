@@ -1,6 +1,5 @@
 """Import a public trace: its CSV files in, messages out, in bounded memory. An edge."""
 
-import heapq
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from ingest.kafka_io.sender import Outlet
-from ingest.kafka_io.stream_files import Message
+from ingest.kafka_io.stream_files import Message, in_order
 from ingest.schema.errors import IngestError
 from ingest.traces.alibaba2018 import ALIBABA_2018
 from ingest.traces.form import Form, Origin, TraceFile
@@ -38,7 +37,11 @@ def trace_files(form: Form, source: Path) -> dict[Path, TraceFile]:
         IngestError: there is none.
     """
     candidates = sorted(source.iterdir()) if source.is_dir() else [source]
-    found = {path: how for path in candidates if (how := form.files(_stem(path))) and path.name.endswith(SUFFIXES)}
+    found = {
+        path: how
+        for path in candidates
+        if (how := form.files(path.name.partition(".")[0])) and path.name.endswith(SUFFIXES)
+    }
     if not found or not all(path.is_file() for path in found):
         raise IngestError(
             f"{source} holds nothing of trace {form.name}: expected is {form.expected}, each also as .csv.gz; "
@@ -65,8 +68,7 @@ def import_trace(files: dict[Path, TraceFile], outlet: Outlet, origin: Origin, p
         IngestError: a file is no CSV, or lacks a column.
     """
     count = 0
-    streams = [_sent_to(how.topic.name, file_messages(path, how, origin)) for path, how in files.items()]
-    for topic, message in heapq.merge(*streams, key=lambda sent: sent[1].arrived_ms):
+    for topic, message in in_order((how.topic.name, file_messages(p, how, origin)) for p, how in files.items()):
         outlet.send(topic, message)
         count += 1
         if count % REPORT_EVERY == 0:
@@ -87,14 +89,6 @@ def file_messages(path: Path, how: TraceFile, origin: Origin) -> Iterator[Messag
         yield from messages(how.kernel(block, origin), how.topic, origin.epoch_s)
         yield from broken_lines(broken, how.topic, origin.cluster, origin.epoch_s)
         broken.clear()
-
-
-def _sent_to(topic: str, made: Iterator[Message]) -> Iterator[tuple[str, Message]]:
-    return ((topic, message) for message in made)
-
-
-def _stem(path: Path) -> str:
-    return path.name.partition(".")[0]
 
 
 def _blocks(path: Path, how: TraceFile, broken: list[str]) -> Iterator[pa.Table]:
