@@ -7,7 +7,7 @@ is forgotten once it grows beyond its bounds.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import inf
 from reprlib import repr as short
 from struct import error as StructError
@@ -122,6 +122,20 @@ class Shapes:
         self.plans[key] = plan
         self._bytes += size + 200 * len(plan.items)
         return plan
+
+    def learn(self, key: Hashable, points: Sequence[Point], unread: Iterable[str] = ()) -> Plan:
+        """Work out and keep what records with these points become; all points have about the same labels.
+
+        Args:
+            key: what identifies the shape in its format.
+            points: names and labels of the values.
+            unread: names of further parts of such records, which are not read.
+        """
+        plan = self.plan(points)
+        words = [point.name for point in points]
+        for point in points[:1]:
+            words += (*point.labels.keys(), *point.labels.values())
+        return self.remember(key, plan._replace(unknown=(*plan.unknown, *unread)), sum(map(len, words)))
 
     def remember_layout(self, key: Hashable, known: "KnownLayout") -> None:
         """Keep where points have their times and values, in place of what was known of the same key."""

@@ -6,7 +6,7 @@ nil maps and slices so. Field names are those of the Kubernetes API reference, v
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AliasPath, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic.alias_generators import to_camel
@@ -32,6 +32,8 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 """Numbers as the API has them; others cannot be sent on."""
 Quantities = Annotated[Mapping[str, Fraction], PlainValidator(_quantities)]
 """Amounts by resource: cores of cpu, bytes of memory, pieces of anything else."""
+_REQUESTS: Any = Field(default={}, validation_alias=AliasPath("resources", "requests"))
+_LIMITS: Any = Field(default={}, validation_alias=AliasPath("resources", "limits"))
 
 
 class Foreign(BaseModel):
@@ -77,30 +79,14 @@ class Metadata(Foreign):
         return next(found, None)
 
 
-class Resources(Foreign):
-    """What a container requests and may use at most."""
-
-    requests: Quantities = {}
-    limits: Quantities = {}
-
-
 class ContainerSpec(Foreign):
-    """One container inside a pod."""
+    """One container inside a pod; of limits no entry means no limit."""
 
     name: Text = ""
     image: Text = ""
     restart_policy: Text = ""
-    resources: Resources | None = None
-
-    @property
-    def requests(self) -> Mapping[str, Fraction]:
-        """What it requests; nothing where it does not say."""
-        return self.resources.requests if self.resources else {}
-
-    @property
-    def limits(self) -> Mapping[str, Fraction]:
-        """What it may use at most; no entry: no limit."""
-        return self.resources.limits if self.resources else {}
+    requests: Quantities = _REQUESTS
+    limits: Quantities = _LIMITS
 
 
 class Toleration(Foreign):
@@ -121,12 +107,13 @@ class Volume(Foreign):
 
 
 class PodSpec(Foreign):
-    """What is wanted of a pod."""
+    """What is wanted of a pod; requests and limits are those set for the pod itself."""
 
     node_name: Text = ""
     containers: Listed[ContainerSpec] = Field(min_length=1)
     init_containers: Listed[ContainerSpec] = []
-    resources: Resources | None = None
+    requests: Quantities = _REQUESTS
+    limits: Quantities = _LIMITS
     overhead: Quantities = {}
     priority: Int32 | None = None
     priority_class_name: Text = ""

@@ -102,11 +102,6 @@ def pod_key(raw: object) -> str | None:
     return uid and container_id(uid_of_pod(uid, texts), str(_mapping(raw, "spec").get("nodeName") or ""))
 
 
-def node_key(raw: object) -> str | None:
-    """Name of a node; None where it has none."""
-    return metadata_text(raw, "name")
-
-
 def _mapping(raw: object, name: str) -> dict[str, object]:
     found = raw.get(name) if isinstance(raw, dict) else None
     return found if isinstance(found, dict) else {}
@@ -260,15 +255,19 @@ def budget_seen(_published: Published | None, raw: object, heard: Heard) -> Answ
     return Answer([], Published("add", heard.at_ms, "", {}, budget=budget_of(raw)._asdict()))
 
 
-def budget_gone(_published: Published | None, _raw: object, _heard: Heard) -> Answer:
-    """Forget a disruption budget."""
-    return Answer([], None)
-
-
 PODS = Kind("pods", PLACEMENTS, "uid", pod_key, pod_seen, pod_listed, pod_gone)
-CLUSTER_NODES = Kind("nodes", NODES, "name", node_key, node_seen, node_listed, node_gone, beats=True)
+CLUSTER_NODES = Kind(
+    "nodes", NODES, "name", lambda raw: metadata_text(raw, "name"), node_seen, node_listed, node_gone, beats=True
+)
 BUDGETS = Kind(
-    "poddisruptionbudgets", PLACEMENTS, "name", budget_key, budget_seen, budget_seen, budget_gone, optional=True
+    "poddisruptionbudgets",
+    PLACEMENTS,
+    "name",
+    budget_key,
+    budget_seen,
+    budget_seen,
+    lambda *_: Answer([], None),
+    optional=True,
 )
 
 

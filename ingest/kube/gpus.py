@@ -5,21 +5,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 WHOLE = (
-    "nvidia.com/gpu",
-    "nvidia.com/gpu.shared",
-    "amd.com/gpu",
-    "gpu.intel.com/i915",
-    "gpu.intel.com/xe",
-    "habana.ai/gaudi",
-    "volcano.sh/vgpu-number",
+    *("nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"),
+    *("habana.ai/gaudi", "volcano.sh/vgpu-number"),
 )
 """A piece is a GPU, or a place on one."""
-PERCENT = (
-    "koordinator.sh/gpu",
-    "koordinator.sh/gpu-core",
-    "aliyun.com/gpu-core.percentage",
-    "tencent.com/vcuda-core",
-)
+PERCENT = ("koordinator.sh/gpu", "koordinator.sh/gpu-core", "aliyun.com/gpu-core.percentage", "tencent.com/vcuda-core")
 """A hundred pieces are a GPU."""
 _SLICE = re.compile(r"nvidia\.com/mig-([1-7])g\.\w+")
 SLICES = 7

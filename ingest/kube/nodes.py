@@ -16,12 +16,8 @@ SKU = ("cohabit.io/sku", "node.kubernetes.io/instance-type", "beta.kubernetes.io
 ZONE = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 RACK = ("cohabit.io/rack", "topology.kubernetes.io/rack", "rack")
 POOL = (
-    "cohabit.io/pool",
-    "karpenter.sh/nodepool",
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "kubernetes.azure.com/agentpool",
-    "alibabacloud.com/nodepool-id",
+    *("cohabit.io/pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup"),
+    *("kubernetes.azure.com/agentpool", "alibabacloud.com/nodepool-id"),
 )
 
 

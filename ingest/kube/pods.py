@@ -20,11 +20,8 @@ SYSTEM_NAMESPACE = "kube-system"
 NODE_CRITICAL = "system-node-critical"
 KOORDINATOR_CLASS = "koordinator.sh/qosClass"
 GANG_NAMES = (
-    "scheduling.k8s.io/group-name",
-    "scheduling.volcano.sh/group-name",
-    "scheduling.x-k8s.io/pod-group",
-    "pod-group.scheduling.sigs.k8s.io",
-    "pod-group.scheduling.sigs.k8s.io/name",
+    *("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "scheduling.x-k8s.io/pod-group"),
+    *("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name"),
     "gang.scheduling.koordinator.sh/name",
 )
 """Labels or annotations that name the group: Volcano, scheduler-plugins new and old, Koordinator."""
@@ -116,11 +113,9 @@ def qos_of(pod: Pod) -> str:
 
 def amounts(spec: PodSpec) -> Record:
     """Requests and limits of the whole pod in cores, bytes and GPUs; an amount set for the pod itself comes first."""
-    own = spec.resources
     found: Record = {}
     for resource, stem in (("cpu", "cpu_{}_cores"), ("memory", "memory_{}_bytes")):
-        requested = own.requests.get(resource) if own else None
-        limit = own.limits.get(resource) if own else None
+        requested, limit = spec.requests.get(resource), spec.limits.get(resource)
         over = spec.overhead.get(resource, Fraction(0))
         request = pod_total(spec, _requested(resource)) if requested is None else requested
         limit = _limit(spec, resource) if limit is None else limit
@@ -131,8 +126,7 @@ def amounts(spec: PodSpec) -> Record:
     )
     named = {name for container in (*spec.containers, *spec.init_containers) for name in container.requests}
     others = {name: amount for name in named if (amount := pod_total(spec, _requested(name)))}
-    others |= own.requests if own else {}
-    found["extended_requests"] = extended(others)
+    found["extended_requests"] = extended({**others, **spec.requests})
     return {**found, "gpu_request": float(pod_total(spec, lambda container: gpus_in(container.requests)))}
 
 

@@ -9,6 +9,8 @@ _QUANTITY = re.compile(
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_UNITS = {name: Fraction(10) ** power for name, power in _DECIMAL.items()}
+_UNITS |= {name: Fraction(2) ** power for name, power in _BINARY.items()}
 
 
 def parse_quantity(text: str) -> Fraction:
@@ -28,12 +30,10 @@ def parse_quantity(text: str) -> Fraction:
         raise ValueError(f"{text[:40]!r} is no quantity, like 250m or 1Gi")
     number, exponent, suffix = Fraction(match[1]), match[2], match[3] or ""
     if exponent is not None:
-        return number * _power(10, int(exponent))
-    if suffix in _BINARY:
-        return number * _power(2, _BINARY[suffix])
-    if suffix not in _DECIMAL:
+        return number * Fraction(10) ** int(exponent)
+    if suffix not in _UNITS:
         raise ValueError(f"{text[:40]!r} is no quantity: there is no suffix {suffix!r}")
-    return number * _power(10, _DECIMAL[suffix])
+    return number * _UNITS[suffix]
 
 
 PLACED_OTHERWISE = ("cpu", "memory", "pods", "ephemeral-storage", "storage")
@@ -43,7 +43,3 @@ PLACED_OTHERWISE = ("cpu", "memory", "pods", "ephemeral-storage", "storage")
 def extended(amounts: Mapping[str, Fraction]) -> dict[str, str]:
     """Amounts of extended resources and huge pages, as decimal numbers in text, by name."""
     return {name: str(float(amount)) for name, amount in sorted(amounts.items()) if name not in PLACED_OTHERWISE}
-
-
-def _power(base: int, exponent: int) -> Fraction:
-    return Fraction(base**exponent) if exponent >= 0 else Fraction(1, base**-exponent)

@@ -11,7 +11,7 @@ already scaled by the share of time in which they were counted.
 Source: google/cadvisor cmd/internal/storage/kafka/kafka.go, lib/model/container.go, perf/collector_libpfm.go.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ingest.decode.contract import Decode
@@ -213,9 +213,7 @@ def _remember(shapes: Shapes, key: tuple[object, ...], shape: Shape, stats: Reco
     labels = _labels(record)
     found = list(_found(shape))
     points = [Point(name, {**labels, **own} if own else labels) for name, own in found]
-    plan = shapes.plan(points)
-    unread = tuple(sorted({*_unread(stats, [name for name, _ in found])}))
-    return shapes.remember(key, plan._replace(unknown=(*plan.unknown, *unread)), _size(labels) + 40 * len(points))
+    return shapes.learn(key, points, sorted({*_unread(stats, [name for name, _ in found])}))
 
 
 def _found(shape: Shape) -> Iterator[tuple[str, dict[str, str]]]:
@@ -232,10 +230,6 @@ def _labels(record: Record) -> dict[str, str]:
     name, container, machine = (text_of(record.get(name)) for name in NAMES)
     own = {"id" if name.startswith("/") else "name": name, "container_id": container, "machine_name": machine}
     return {**texts_of(_object(record, "container_labels")), **own}
-
-
-def _size(labels: Mapping[str, str]) -> int:
-    return sum(len(name) + len(value) for name, value in labels.items())
 
 
 def _unread(stats: Record, names: Sequence[str]) -> Iterator[str]:

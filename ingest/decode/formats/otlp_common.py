@@ -4,7 +4,7 @@ A histogram or summary becomes two points, <name>_sum and <name>_count, as in Pr
 becomes a rate, since its own start and end are known; a cumulative one stays the counter it is.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from ingest.decode.json_records import MAX_RECORDS
@@ -91,8 +91,4 @@ def _remember(shapes: Shapes, key: Hashable, resource: Attributes, found: Found)
         Point(name, {**shared, **dict(attributes)} if attributes else shared, number in deltas)
         for number, (name, attributes, _, _) in enumerate(found.points)
     ]
-    return shapes.remember(key, shapes.plan(points), _size(shared) + sum(len(name) for name, *_ in found.points))
-
-
-def _size(labels: Mapping[str, str]) -> int:
-    return sum(len(name) + len(value) for name, value in labels.items())
+    return shapes.learn(key, points)

@@ -88,11 +88,9 @@ def _add(rows: Rows, shapes: Shapes, number: int, sample: Record) -> Plan | None
         return None
     values = values_of(labels)
     key = (name, tuple(labels), values)
-    plan = shapes.plans.get(key) or _remember(shapes, key, name, dict(zip(labels, values, strict=True)))
+    plan = shapes.plans.get(key)
+    if plan is None:
+        texts = dict(zip(labels, values, strict=True))
+        plan = shapes.learn(key, [Point(name or texts.get("__name__", ""), texts)])
     rows.add(plan, (number, 0), rows.time(shapes.clock, raw), [number_of_text(value)])
     return plan
-
-
-def _remember(shapes: Shapes, key: tuple[object, ...], name: str | None, labels: dict[str, str]) -> Plan:
-    plan = shapes.plan([Point(name or labels.get("__name__", ""), labels)])
-    return shapes.remember(key, plan, sum(len(word) for word in (name or "", *labels, *labels.values())))

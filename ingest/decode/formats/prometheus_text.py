@@ -105,7 +105,7 @@ def _add_new(rows: Rows, shapes: Shapes, at: tuple[int, int, int], line: str) ->
         rows.undecodable(message, str(number), f"{short(text)} does not read as name{{labels}} value milliseconds")
         return
     point, end, words = parsed
-    plan = shapes.plans.get(text[:end]) or shapes.remember(text[:end], shapes.plan([point]), end)
+    plan = shapes.plans.get(text[:end]) or shapes.learn(text[:end], [point])
     micros = arrived if len(words) == 1 else rows.time(shapes.clock, words[1])
     rows.add(plan, (message, number), micros, [number_of_text(words[0])])
 
@@ -147,11 +147,7 @@ def _listed(text: str, at: int) -> tuple[dict[str, str], int] | None:
 
 
 def _plain(quoted: str) -> str:
-    return _ESCAPE.sub(_unescape, quoted)
-
-
-def _unescape(found: re.Match[str]) -> str:
-    return _ESCAPED.get(found[1], found[0])
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[0]), quoted)
 
 
 def _text(message: bytes | None) -> str | None:

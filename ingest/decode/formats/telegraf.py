@@ -107,12 +107,9 @@ def _add(rows: Rows, shapes: Shapes, at: tuple[int, int], metric: Record) -> Pla
         return None
     values = values_of(tags)
     key = (name, tuple(tags), values, tuple(fields))
-    plan = shapes.plans.get(key) or _remember(shapes, key, name, dict(zip(tags, values, strict=True)), list(fields))
+    plan = shapes.plans.get(key)
+    if plan is None:
+        texts = dict(zip(tags, values, strict=True))
+        plan = shapes.learn(key, [Point(f"{name}.{field}", texts) for field in fields])
     rows.add(plan, at, rows.time(shapes.clock, metric.get("timestamp")), list(fields.values()))
     return plan
-
-
-def _remember(shapes: Shapes, key: tuple[object, ...], name: str, tags: dict[str, str], fields: Sequence[str]) -> Plan:
-    plan = shapes.plan([Point(f"{name}.{field}", tags) for field in fields])
-    size = sum(len(word) for word in (name, *tags, *tags.values(), *fields))
-    return shapes.remember(key, plan, size)
