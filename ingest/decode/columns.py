@@ -5,11 +5,11 @@ becomes of a value never depends on its neighbours, so a batch may be cut anywhe
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from reprlib import repr as short
 from types import NoneType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -60,7 +60,7 @@ def check_column(column: Column, values: Values) -> Checked:
 
     Source: ours; the reject rules of `ingest.decode.contract`.
     """
-    return _CHECKS[column.type](column, values)
+    return _CHECKS.get(column.type, _check_others)(column, values)
 
 
 def check_time(values: Values, arrived_us: Micros) -> Checked:
@@ -158,32 +158,18 @@ def _check_texts(column: Column, values: Values) -> Checked:
     return Checked(pa.array([v if v in known else None for v in typed], pa.string()), faults)
 
 
-def _check_flags(_column: Column, values: Values) -> Checked:
-    typed, faults = _only(values, frozenset({bool}), "true or false")
-    return Checked(pa.array(typed, pa.bool_()), faults)
-
-
-def _check_lists(column: Column, values: Values) -> Checked:
-    typed, faults = _only(values, frozenset({list}), "a list of texts", _holds_texts)
+def _check_others(column: Column, values: Values) -> Checked:
+    kind, wanted, also = _OTHERS[column.type]
+    typed, faults = _only(values, frozenset({kind}), wanted, also)
     return Checked(pa.array(typed, column.type), faults)
-
-
-def _check_maps(column: Column, values: Values) -> Checked:
-    typed, faults = _only(values, frozenset({dict}), "an object of texts", _maps_to_texts)
-    pairs = [list(v.items()) if isinstance(v, dict) else None for v in typed]
-    return Checked(pa.array(pairs, column.type), faults)
 
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
-def _holds_texts(value: object) -> bool:
-    return isinstance(value, list) and all(type(v) is str for v in value)
-
-
-def _maps_to_texts(value: object) -> bool:
-    return isinstance(value, dict) and all(type(v) is str for v in value.values())
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(type(v) is str for v in values)
 
 
 def _anything(_value: object) -> bool:
@@ -191,7 +177,7 @@ def _anything(_value: object) -> bool:
 
 
 def _only(
-    values: Values, kinds: frozenset[type], wanted: str, also: Callable[[object], bool] = _anything
+    values: Values, kinds: frozenset[type], wanted: str, also: Callable[[Any], bool] = _anything
 ) -> tuple[Values, list[Fault]]:
     """Values of the given types (True is no number), None in place of others, and a fault for each of those."""
     if also is _anything and set(map(type, values)) <= kinds | {NoneType}:
@@ -212,7 +198,9 @@ _CHECKS: dict[pa.DataType, Callable[[Column, Values], Checked]] = {
     pa.float64(): _check_numbers,
     pa.int64(): _check_integers,
     pa.string(): _check_texts,
-    pa.bool_(): _check_flags,
-    pa.list_(pa.string()): _check_lists,
-    pa.map_(pa.string(), pa.string()): _check_maps,
+}
+_OTHERS: dict[pa.DataType, tuple[type, str, Callable[[Any], bool]]] = {
+    pa.bool_(): (bool, "true or false", _anything),
+    pa.list_(pa.string()): (list, "a list of texts", _are_texts),
+    pa.map_(pa.string(), pa.string()): (dict, "an object of texts", lambda found: _are_texts(found.values())),
 }

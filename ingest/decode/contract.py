@@ -4,9 +4,9 @@ Decoders are pure: same messages, same context, same answer. They never raise on
 read becomes a reject with its reason, and the stream goes on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -44,6 +44,22 @@ REJECTS = pa.schema(
         pa.field("detail", pa.string()),
     ]
 )
+
+
+class Reject(NamedTuple):
+    """What was rejected, as a row of REJECTS: of which message, which part of it, and why."""
+
+    message: int
+    item: str
+    reason: str
+    detail: str
+
+
+def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
+    """Rejects as `REJECTS`, in the order given."""
+    columns = zip(*rejects, strict=True) if rejects else [[] for _ in REJECTS.names]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, REJECTS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=REJECTS)
 
 
 def rows_schema(table: Table) -> pa.Schema:

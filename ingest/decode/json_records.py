@@ -14,8 +14,7 @@ from reprlib import repr as short
 import orjson
 import pyarrow as pa
 
-from ingest.decode.contract import UNDECODABLE
-from ingest.decode.rejects import Reject
+from ingest.decode.contract import UNDECODABLE, Reject
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 Record = dict[str, object]

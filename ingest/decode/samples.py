@@ -30,13 +30,14 @@ from ingest.decode.contract import (
     Context,
     Decode,
     Decoded,
+    Reject,
+    rejects_table,
     rows_schema,
 )
 from ingest.decode.json_records import NotFinite
 from ingest.decode.metrics.metric_mapping import COUNTER, GAUGE, TARGETS, MetricMap
 from ingest.decode.metrics.owner_labels import Nowhere, Place, place_of
 from ingest.decode.otlp_wire import Layout
-from ingest.decode.rejects import Reject, rejects_table
 from ingest.decode.timestamps import Clock
 from ingest.schema.tables import SAMPLES, TIMESTAMP
 from ingest.schema.unknown_fields import bounded_counts
@@ -132,9 +133,8 @@ class Shapes:
             unread: names of further parts of such records, which are not read.
         """
         plan = self.plan(points)
-        words = [point.name for point in points]
-        for point in points[:1]:
-            words += (*point.labels.keys(), *point.labels.values())
+        labels = points[0].labels if points else {}
+        words = [*(point.name for point in points), *labels, *labels.values()]
         return self.remember(key, plan._replace(unknown=(*plan.unknown, *unread)), sum(map(len, words)))
 
     def remember_layout(self, key: Hashable, known: "KnownLayout") -> None:

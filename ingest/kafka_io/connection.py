@@ -16,11 +16,8 @@ READ_COMMITTED = "read_committed"
 """Isolation level of every consumer: records of a transaction are read once it is committed, and never if aborted."""
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-LOGIN = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
+PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,8 @@ def for_spark(brokers: Brokers | str) -> dict[str, str]:
                 "ssl.keystore.key": of.key.read_text(),
             }
     if of.asks:
-        login = f"{LOGIN[of.mechanism]} required username={_quoted(of.user)} password={_quoted(of.password)};"
+        module = PLAIN_LOGIN if of.mechanism == "PLAIN" else SCRAM_LOGIN
+        login = f"{module} required username={_quoted(of.user)} password={_quoted(of.password)};"
         options |= {"sasl.mechanism": of.mechanism, "sasl.jaas.config": login}
     return {f"kafka.{name}": value for name, value in options.items()}
 

@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.decode.rejects import Reject, rejects_table
+from ingest.decode.contract import Reject, rejects_table
 from ingest.schema.batch import MessageBatch
 from ingest.schema.tables import DEAD_LETTERS
 from ingest.schema.topics import DEAD_LETTERS as TOPIC

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 import structlog
 from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
@@ -203,7 +204,7 @@ class KafkaSource:
         self._go_to(place, max(start, earliest))
         return _gap(place, start, earliest) if earliest > start else None
 
-    def _part(self, place: TopicPartition, records: Sequence["_Record"]) -> MessageBatch | Gap:
+    def _part(self, place: TopicPartition, records: Sequence[Any]) -> MessageBatch | Gap:
         start = self._next[place]
         _refuse_position_ahead(place, start, records[0].offset)
         if records[0].offset > start and (earliest := self._earliest(place)) > start:
@@ -257,14 +258,6 @@ class KafkaSource:
         with suppress(ValueError):  # the partition was taken away meanwhile
             self._consumer.seek(place, offset)
         self._next[place] = offset
-
-
-class _Record:
-    """The part of kafka-python's record that is used here."""
-
-    offset: int
-    timestamp: int
-    value: bytes | None
 
 
 class _Assigned(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ingest.decode.contract import OVER_CAPACITY
-from ingest.decode.rejects import Reject
+from ingest.decode.contract import OVER_CAPACITY, Reject
 
 LIMIT_RATIO = 1.5
 """Above this multiple of the node's capacity a value is an error of measurement, not a burst."""

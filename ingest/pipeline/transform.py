@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ingest.decode.contract import Context, Decode
+from ingest.decode.contract import Context, Decode, rejects_table
 from ingest.decode.formats.native import decoder
-from ingest.decode.rejects import rejects_table
 from ingest.pipeline.dead_letters import dead_letters, origin_columns
 from ingest.pipeline.plausibility import Capacities, without_impossible
 from ingest.schema.batch import MessageBatch

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ingest.decode.contract import UNDECODABLE, Context, Decode, Decoded, rows_schema
+from ingest.decode.contract import UNDECODABLE, Context, Decode, Decoded, Reject, rejects_table, rows_schema
 from ingest.decode.formats import cadvisor, otlp_json, otlp_proto, prometheus_adapter, telegraf
 from ingest.decode.formats import prometheus_text as exposition
 from ingest.decode.formats.native import decoder as native
@@ -19,7 +19,6 @@ from ingest.decode.merge import decode_some, merged
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.otlp_wire import stretches
-from ingest.decode.rejects import Reject, rejects_table
 from ingest.schema.tables import MAX_MESSAGE_BYTES, SAMPLES
 
 TELEGRAF, ADAPTER, TEXT, CADVISOR = "telegraf-json", "prom-adapter", "prom-text", "cadvisor"

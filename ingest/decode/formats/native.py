@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from ingest.decode.batch_columns import Alike, Matrix, read_alike
 from ingest.decode.columns import Checked, check_column, check_time
-from ingest.decode.contract import MISSING_KEY, Context, Decode, Decoded, rows_schema
+from ingest.decode.contract import MISSING_KEY, Context, Decode, Decoded, Reject, rejects_table, rows_schema
 from ingest.decode.json_records import Records, envelope, parse
 from ingest.decode.merge import decode_some, merged
-from ingest.decode.rejects import Reject, rejects_table
 from ingest.schema.tables import LANDING, Column, Table
 from ingest.schema.unknown_fields import bounded_counts
 
