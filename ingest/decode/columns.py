@@ -81,7 +81,8 @@ def check_time(values: Values, arrived_us: Micros) -> Checked:
             found[row] = text_as_micros(str(values[row]))
     bad = found < 0
     late = found > arrived_us + FUTURE_LIMIT_US
-    faults = [Fault(i, BAD_TIMESTAMP, _not_a_time(values[i])) for i in _rows(bad) if values[i] is not None]
+    strange = "is neither seconds nor milliseconds of this century, nor RFC 3339"
+    faults = [Fault(i, BAD_TIMESTAMP, f"{short(values[i])} {strange}") for i in _rows(bad) if values[i] is not None]
     faults += [Fault(i, FUTURE_TIMESTAMP, ahead(int(found[i] - arrived_us[i]))) for i in _rows(late)]
     return Checked(pa.array(found, mask=bad | late).cast(TIMESTAMP), faults)
 
@@ -110,10 +111,6 @@ def text_as_micros(text: str) -> int:
         return -1
     micros = (moment - EPOCH) // MICROSECOND
     return micros if CENTURY_S[0] <= micros / 1e6 < CENTURY_S[1] else -1
-
-
-def _not_a_time(value: object) -> str:
-    return f"{short(value)} is neither seconds nor milliseconds of this century, nor RFC 3339"
 
 
 def ahead(micros: int) -> str:
@@ -172,17 +169,15 @@ def _are_texts(values: Iterable[object]) -> bool:
     return all(type(v) is str for v in values)
 
 
-def _anything(_value: object) -> bool:
-    return True
-
-
 def _only(
-    values: Values, kinds: frozenset[type], wanted: str, also: Callable[[Any], bool] = _anything
+    values: Values, kinds: frozenset[type], wanted: str, also: Callable[[Any], bool] | None = None
 ) -> tuple[Values, list[Fault]]:
     """Values of the given types (True is no number), None in place of others, and a fault for each of those."""
-    if also is _anything and set(map(type, values)) <= kinds | {NoneType}:
+    if also is None and set(map(type, values)) <= kinds | {NoneType}:
         return values, []
-    wrong = [i for i, v in enumerate(values) if v is not None and not (type(v) in kinds and also(v))]
+    wrong = [
+        i for i, v in enumerate(values) if v is not None and (type(v) not in kinds or not (also is None or also(v)))
+    ]
     faults = [Fault(i, WRONG_TYPE, f"{short(values[i])} is not {wanted}") for i in wrong]
     unwanted = set(wrong)
     return [None if i in unwanted else v for i, v in enumerate(values)], faults
@@ -199,8 +194,8 @@ _CHECKS: dict[pa.DataType, Callable[[Column, Values], Checked]] = {
     pa.int64(): _check_integers,
     pa.string(): _check_texts,
 }
-_OTHERS: dict[pa.DataType, tuple[type, str, Callable[[Any], bool]]] = {
-    pa.bool_(): (bool, "true or false", _anything),
+_OTHERS: dict[pa.DataType, tuple[type, str, Callable[[Any], bool] | None]] = {
+    pa.bool_(): (bool, "true or false", None),
     pa.list_(pa.string()): (list, "a list of texts", _are_texts),
     pa.map_(pa.string(), pa.string()): (dict, "an object of texts", lambda found: _are_texts(found.values())),
 }

@@ -78,21 +78,19 @@ def layout_of(stretch: bytes) -> Layout | None:
     starts: list[int] = []
     integers: list[bool] = []
     for point in _points(stretch):
-        own = {} if point is None else {f.number: f for f in point if f.number != ATTRIBUTES}
+        others = [f for f in point or () if f.number != ATTRIBUTES]
+        own = {f.number: f for f in others}
         value = own.keys() & {DOUBLE, INTEGER}
-        plain = {f.type for f in own.values()} == {FIXED64} and own.keys() <= {START, TIME, DOUBLE, INTEGER}
-        if point is None or TIME not in own or len(value) != 1 or not plain or len(own) != _count(point):
+        plain = {f.type for f in others} == {FIXED64} and own.keys() <= {START, TIME, DOUBLE, INTEGER}
+        if TIME not in own or len(value) != 1 or not plain or len(own) != len(others):
             return None
         (kind,) = value
         times.append(own[TIME].start)
         values.append(own[kind].start)
         integers.append(kind == INTEGER)
         starts += [own[START].start] if START in own else []
-    return _layout(stretch, (times, values, starts), integers) if times else None
-
-
-def _layout(stretch: bytes, places: tuple[list[int], list[int], list[int]], integers: list[bool]) -> Layout:
-    times, values, starts = places
+    if not times:
+        return None
     mask = np.full(len(stretch), 255, dtype=np.uint8)
     mask[_each_byte([*times, *values, *starts])] = 0
     shared = (np.frombuffer(stretch, np.uint8) & mask).tobytes()
@@ -101,10 +99,6 @@ def _layout(stretch: bytes, places: tuple[list[int], list[int], list[int]], inte
 
 def _each_byte(starts: list[int]) -> Places:
     return np.array(starts, dtype=np.int64)[:, None] + np.arange(WIDTH)
-
-
-def _count(point: list[Field]) -> int:
-    return sum(f.number != ATTRIBUTES for f in point)
 
 
 def _points(stretch: bytes) -> Iterator[list[Field] | None]:

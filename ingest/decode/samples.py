@@ -406,7 +406,8 @@ def numbers_of(values: Sequence[object]) -> tuple[Floats, list[tuple[int, tuple[
     if numbers is None:
         good = [v if type(v) is float or type(v) is int else None for v in values]
         numbers = np.array(good, dtype=np.float64)
-        faults = [(i, _not_a_number(v)) for i, v in enumerate(values) if good[i] is None and not _is_missing(v)]
+        wrong = [(i, v) for i, v in enumerate(values) if good[i] is None and not _is_missing(v)]
+        faults = [(i, (WRONG_TYPE, f"{short(v)} is not a finite number")) for i, v in wrong]
     infinite = np.flatnonzero(np.isinf(numbers)).tolist()
     faults += [(row, (WRONG_TYPE, f"{numbers[row]} is not a finite number")) for row in infinite]
     numbers[infinite] = np.nan
@@ -426,7 +427,3 @@ def _all_numbers(values: Sequence[object]) -> Floats | None:
 
 def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, NotFinite) and value.token == "NaN")  # noqa: S105
-
-
-def _not_a_number(value: object) -> tuple[str, str]:
-    return WRONG_TYPE, f"{short(value)} is not a finite number"

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from ingest.kube.quantity import parse_quantity
 
+Record = dict[str, object]
 T = TypeVar("T")
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import orjson
 
-from ingest.kube.api_types import Node, Pod
+from ingest.kube.api_types import Node, Pod, Record
 from ingest.kube.nodes import node_facts, reported_at
 from ingest.kube.pod_disruption import NO_BUDGETS, Budgets, budget_of, columns_of
-from ingest.kube.pods import ENDED, Record, changed_at, ended_at, placed_at, placement
+from ingest.kube.pods import ENDED, changed_at, ended_at, placed_at, placement
 from ingest.schema.container_identity import container_id, is_static, uid_of_pod
 from ingest.schema.topics import NODES, PLACEMENTS, Topic
 

@@ -3,11 +3,9 @@
 from datetime import datetime
 from fractions import Fraction
 
-from ingest.kube.api_types import Metadata, Node, Taint
+from ingest.kube.api_types import Metadata, Node, Record, Taint
 from ingest.kube.gpus import gpus_in
 from ingest.kube.quantity import extended
-
-Record = dict[str, object]
 
 PLATFORM = ("cohabit.io/platform",)
 CPU_MODEL = tuple(f"feature.node.kubernetes.io/cpu-model.{part}" for part in ("vendor_id", "family", "id"))

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ingest.kube.api_types import DisruptionBudget, LabelSelector
-
-Record = dict[str, object]
+from ingest.kube.api_types import DisruptionBudget, LabelSelector, Record
 
 
 class Budget(NamedTuple):

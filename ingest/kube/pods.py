@@ -6,14 +6,13 @@ from fractions import Fraction
 
 import orjson
 
-from ingest.kube.api_types import ContainerSpec, Metadata, Pod, PodSpec, Toleration
+from ingest.kube.api_types import ContainerSpec, Metadata, Pod, PodSpec, Record, Toleration
 from ingest.kube.gpus import gpus_in
 from ingest.kube.quantity import extended
 from ingest.schema.container_identity import MIRROR, container_id, uid_of_pod
 from ingest.schema.cpuset import is_cpuset
 from ingest.schema.workload_identity import Owner, PodFacts, identify, top_owner
 
-Record = dict[str, object]
 Amounts = Mapping[str, Fraction]
 
 SYSTEM_NAMESPACE = "kube-system"

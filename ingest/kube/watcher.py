@@ -26,10 +26,10 @@ from pydantic import ValidationError
 
 from ingest.kafka_io.sender import Outlet
 from ingest.kafka_io.stream_files import Message
+from ingest.kube.api_types import Record
 from ingest.kube.events import BEAT_S, Answer, Heard, Kind, Published, metadata_text, still_there
 from ingest.kube.list_watch import Feed
 from ingest.kube.pod_disruption import Budget, by_namespace, differing
-from ingest.kube.pods import Record
 from ingest.schema.atomic_file import replace_atomically
 from ingest.schema.errors import ClusterRefused, ClusterUnanswered, PositionExpired
 from ingest.schema.topics import NODE_USAGE, Topic, message_key

@@ -32,15 +32,13 @@ def dead_letters(batch: MessageBatch, rejects: pa.Table) -> pa.Table:
     """
     rejects = bounded(rejects)
     at = rejects["message"].combine_chunks()
-    numbers = at.to_pylist()
-    is_first = [i == 0 or numbers[i - 1] != number for i, number in enumerate(numbers)]
-    shown = zip(numbers, is_first, strict=True)
-    payload = pa.array([_beginning(batch.values[n].as_py()) if first else None for n, first in shown], pa.binary())
+    is_first = np.diff(at.to_numpy(), prepend=-1) != 0
+    shown = batch.values.take(pc.if_else(pa.array(is_first), at, None))
     columns = {
         "item": rejects["item"],
         "reason": rejects["reason"],
         "detail": rejects["detail"],
-        "payload": payload,
+        "payload": pc.binary_slice(shown, 0, MAX_PAYLOAD_BYTES),
         **origin_columns(batch, at),
     }
     return pa.Table.from_arrays([columns[name] for name in DEAD_LETTERS.schema.names], schema=DEAD_LETTERS.schema)
@@ -82,7 +80,3 @@ def send_dead_letters(rows: pa.Table, send: Send) -> None:
             "payload": None if payload is None else b64encode(payload).decode(),
         }
         send(TOPIC.name, message_key(TOPIC, row), orjson.dumps(shown))
-
-
-def _beginning(payload: bytes | None) -> bytes | None:
-    return None if payload is None else payload[:MAX_PAYLOAD_BYTES]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ingest.decode.batch_columns import Alike, Matrix, read_alike
+from ingest.decode.batch_columns import Matrix, read_alike
 from ingest.decode.columns import Checked, check_column, check_time
 from ingest.decode.contract import MISSING_KEY, Context, Decode, Decoded, Reject, rejects_table, rows_schema
 from ingest.decode.json_records import Records, envelope, parse
@@ -29,43 +29,36 @@ def decoder(table: Table) -> Decode:
     required = [c for c in columns if c.required]
     optional = [c for c in columns if not c.required]
 
-    def decode_alike(alike: Alike, context: Context) -> Decoded:
-        return checked(_Parsed(alike.records, [], alike.matrix, alike.names), context)
-
     def decode_each(messages: pa.BinaryArray, context: Context) -> Decoded:
         records, undecodable = parse(messages)
-        names = Counter(chain.from_iterable(records.values))
-        return checked(_Parsed(records, undecodable, None, names), context)
+        return checked(records, None, Counter(chain.from_iterable(records.values)), undecodable, context=context)
 
-    def checked(parsed: _Parsed, context: Context) -> Decoded:
-        keys = _check_required(required, parsed.records, context, parsed.matrix)
-        records = parsed.records.where(keys.keep)
-        matrix = parsed.matrix and parsed.matrix.where(keys.keep)
-        found, faulty = _check_optional(optional, records, parsed.names, matrix)
+    def checked(
+        records: Records,
+        matrix: Matrix | None,
+        names: Mapping[str, int],
+        undecodable: list[Reject],
+        *,
+        context: Context,
+    ) -> Decoded:
+        keys = _check_required(required, records, context, matrix)
+        records, matrix = records.where(keys.keep), matrix and matrix.where(keys.keep)
+        found, faulty = _check_optional(optional, records, names, matrix)
         message = pa.array(records.message, pa.int32())
         by_name = {**keys.columns, **found, "message": message}
         rows = pa.Table.from_arrays([by_name[name] for name in schema.names], schema=schema)
-        rejects = rejects_table([*parsed.undecodable, *keys.rejects, *faulty])
-        unknown = bounded_counts({name: count for name, count in parsed.names.items() if name not in known})
+        rejects = rejects_table([*undecodable, *keys.rejects, *faulty])
+        unknown = bounded_counts({name: count for name, count in names.items() if name not in known})
         return Decoded(table.name, rows, rejects, unknown)
 
     def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
         alike, odd = read_alike(messages, columns)
         if alike is None:
             return decode_each(messages, context)
-        whole = decode_alike(alike, context)
+        whole = checked(*alike, [], context=context)
         return merged(table.name, [whole, decode_some(decode_each, messages, context, odd)]) if odd else whole
 
     return decode
-
-
-class _Parsed(NamedTuple):
-    """Records as parsed, rejects of what is none, the records as a matrix if they are alike, and names of fields."""
-
-    records: Records
-    undecodable: list[Reject]
-    matrix: Matrix | None
-    names: Mapping[str, int]
 
 
 class _Keys(NamedTuple):
