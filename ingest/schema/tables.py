@@ -4,6 +4,7 @@ Facts only. A table's version grows when its columns change; additions are nulla
 Missing is never zero: a value that was not measured is null.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -63,6 +64,11 @@ class Table:
     def is_landed(self) -> bool:
         """Whether its rows come from streams, and say from where; else they are computed from those of others."""
         return "offset" in self.by_name
+
+
+def _table(name: str, version: int, key: str, meaning: str, time: str = "ts") -> Callable[..., Table]:
+    """A table, to be called with its columns; words of `key` are names of columns."""
+    return lambda *columns: Table(name, version, tuple(key.split()), time, columns, meaning)
 
 
 def _key(name: str, meaning: str, kind: pa.DataType = _STRING) -> Column:
@@ -152,17 +158,10 @@ SIGNALS = (
 )
 """What is measured of a container in one interval. All nullable."""
 
-USAGE = Table(
-    "usage",
-    1,
-    ("cluster", "container", "ts"),
-    "ts",
-    (
-        *(CLUSTER, TS, _INTERVAL, NODE, CONTAINER, APP, TEAM, QOS),
-        *SIGNALS,
-        *LANDING,
-    ),
-    "Use, latency and pressure of each container, by interval.",
+USAGE = _table("usage", 1, "cluster container ts", "Use, latency and pressure of each container, by interval.")(
+    *(CLUSTER, TS, _INTERVAL, NODE, CONTAINER, APP, TEAM, QOS),
+    *SIGNALS,
+    *LANDING,
 )
 
 UNKNOWN_NODE = "unknown"
@@ -191,138 +190,116 @@ EXPORTER_PREFERENCE = (
 NODE_EXPORTERS = ("node_exporter", "hostmetrics")
 """Those that measure nodes and never containers."""
 
-SAMPLES = Table(
+SAMPLES = _table(
     "samples",
     3,
-    ("cluster", "node", "container", "part", "instance", "exporter", "replica", "metric", "series", "ts"),
-    "ts",
-    (
-        *(CLUSTER, TS, NODE),
-        _key(
-            "container", "uid of the pod; namespace/name where the format does not have the uid; / for the node itself"
-        ),
-        _text("pod", "namespace/name of the pod, where the format has it"),
-        _text("part", "container inside the pod; null: the pod's own cgroup"),
-        _text("instance", "runtime id of the container inside the pod, a new one after each restart"),
-        _text("exporter", "one of EXPORTER_PREFERENCE; null: any other; of several that report the same one is used"),
-        _text("replica", "which of several collectors that report the same sent it; one is used"),
-        *(APP, TEAM, QOS),
-        _key("metric", "column of usage or one of INGREDIENTS; any other name is kept, and `rates` skips it"),
-        _text(
-            "series", "what else distinguishes series of the metric, such as a disk; they are added up; null: nothing"
-        ),
-        _number("value", "", "in the column's unit; of a counter its integral over time; null: not measured", -inf),
-        _text("kind", "gauge or counter; a counter's rate per second is the column", KIND_VALUES),
-        *LANDING,
-    ),
+    "cluster node container part instance exporter replica metric series ts",
     "Metrics of exporters as they were sent, one value a row; usage is made of them.",
+)(
+    *(CLUSTER, TS, NODE),
+    _key("container", "uid of the pod; namespace/name where the format does not have the uid; / for the node itself"),
+    _text("pod", "namespace/name of the pod, where the format has it"),
+    _text("part", "container inside the pod; null: the pod's own cgroup"),
+    _text("instance", "runtime id of the container inside the pod, a new one after each restart"),
+    _text("exporter", "one of EXPORTER_PREFERENCE; null: any other; of several that report the same one is used"),
+    _text("replica", "which of several collectors that report the same sent it; one is used"),
+    *(APP, TEAM, QOS),
+    _key("metric", "column of usage or one of INGREDIENTS; any other name is kept, and `rates` skips it"),
+    _text("series", "what else distinguishes series of the metric, such as a disk; they are added up; null: nothing"),
+    _number("value", "", "in the column's unit; of a counter its integral over time; null: not measured", -inf),
+    _text("kind", "gauge or counter; a counter's rate per second is the column", KIND_VALUES),
+    *LANDING,
 )
 
 NODE_EVENTS = ("add", "delete")
 
-NODES = Table(
-    "nodes",
-    5,
-    ("cluster", "node", "ts"),
-    "ts",
-    (
-        *(CLUSTER, TS, NODE),
-        _text(
-            "event",
-            "add: the node is there, as described; delete: it is gone from this time on; null: add",
-            NODE_EVENTS,
-        ),
-        _text("platform", "CPU model; slowdown never transfers between platforms unreported"),
-        _number("cores", "cores", "hardware threads", 0.1, 4096),
-        _number("frequency_ghz", "GHz", "nominal frequency", 0.1, 10),
-        _number("memory_bytes", "bytes", "memory", 0, 1e15),
-        _number("memory_bandwidth_bytes_s", "bytes/s", "peak memory bandwidth", 0, 1e14),
-        _number("llc_bytes", "bytes", "last-level cache", 0, 1e12),
-        _number("nic_bytes_s", "bytes/s", "network line rate", 0, 1e13),
-        _number("disk_bytes_s", "bytes/s", "disk throughput", 0, 1e13),
-        _number("disk_ios_s", "1/s", "disk operations", 0, 1e9),
-        _number("gpus", "", "GPUs", 0, 1024),
-        _number("pcie_bytes_s", "bytes/s", "PCIe throughput to all devices together", 0, 1e13),
-        _number("rdma_bytes_s", "bytes/s", "RDMA line rate", 0, 1e13),
-        _number("fpgas", "", "FPGAs (allocation only)", 0, 1024),
-        _count("smt", "", "hardware threads per core", 1, 16),
-        _count("numa_nodes", "", "NUMA nodes", 1, 1024),
-        _text("zone", "failure zone"),
-        _text("rack", "rack"),
-        _text("pool", "node pool"),
-        Column("labels", _TEXT_BY_NAME, "", "labels as the scheduler sees them"),
-        Column("taints", pa.list_(_STRING), "", "taints, key=value:effect"),
-        _number("allocatable_cores", "cores", "CPU the scheduler may place", 0, 4096),
-        _number("allocatable_memory_bytes", "bytes", "memory the scheduler may place", 0, 1e15),
-        _number("allocatable_pods", "pods", "pods the scheduler may place", 0, 1e5),
-        _amounts("allocatable_extended", "extended resources and huge pages the scheduler may place"),
-        _text("sku", "what is bought"),
-        _count("cost_micros_per_hour", "10^-6 of the currency", "cost of an hour"),
-        *LANDING,
+NODES = _table("nodes", 5, "cluster node ts", "What nodes have and where they are, whenever that changed.")(
+    *(CLUSTER, TS, NODE),
+    _text(
+        "event",
+        "add: the node is there, as described; delete: it is gone from this time on; null: add",
+        NODE_EVENTS,
     ),
-    "What nodes have and where they are, whenever that changed.",
+    _text("platform", "CPU model; slowdown never transfers between platforms unreported"),
+    _number("cores", "cores", "hardware threads", 0.1, 4096),
+    _number("frequency_ghz", "GHz", "nominal frequency", 0.1, 10),
+    _number("memory_bytes", "bytes", "memory", 0, 1e15),
+    _number("memory_bandwidth_bytes_s", "bytes/s", "peak memory bandwidth", 0, 1e14),
+    _number("llc_bytes", "bytes", "last-level cache", 0, 1e12),
+    _number("nic_bytes_s", "bytes/s", "network line rate", 0, 1e13),
+    _number("disk_bytes_s", "bytes/s", "disk throughput", 0, 1e13),
+    _number("disk_ios_s", "1/s", "disk operations", 0, 1e9),
+    _number("gpus", "", "GPUs", 0, 1024),
+    _number("pcie_bytes_s", "bytes/s", "PCIe throughput to all devices together", 0, 1e13),
+    _number("rdma_bytes_s", "bytes/s", "RDMA line rate", 0, 1e13),
+    _number("fpgas", "", "FPGAs (allocation only)", 0, 1024),
+    _count("smt", "", "hardware threads per core", 1, 16),
+    _count("numa_nodes", "", "NUMA nodes", 1, 1024),
+    _text("zone", "failure zone"),
+    _text("rack", "rack"),
+    _text("pool", "node pool"),
+    Column("labels", _TEXT_BY_NAME, "", "labels as the scheduler sees them"),
+    Column("taints", pa.list_(_STRING), "", "taints, key=value:effect"),
+    _number("allocatable_cores", "cores", "CPU the scheduler may place", 0, 4096),
+    _number("allocatable_memory_bytes", "bytes", "memory the scheduler may place", 0, 1e15),
+    _number("allocatable_pods", "pods", "pods the scheduler may place", 0, 1e5),
+    _amounts("allocatable_extended", "extended resources and huge pages the scheduler may place"),
+    _text("sku", "what is bought"),
+    _count("cost_micros_per_hour", "10^-6 of the currency", "cost of an hour"),
+    *LANDING,
 )
 
-NODE_USAGE = Table(
-    "node_usage",
-    1,
-    ("cluster", "node", "ts"),
-    "ts",
-    (
-        *(CLUSTER, TS, _INTERVAL, NODE),
-        _number("cpu_frac", "share of the node", "CPU in use", 0, 1.5),
-        _number("memory_frac", "share of the node", "memory in use", 0, 1.5),
-        _number("memory_bandwidth_frac", "share of the node", "memory bandwidth in use", 0, 1.5),
-        _number("net_rx_frac", "share of the node", "network line rate received", 0, 1.5),
-        _number("net_tx_frac", "share of the node", "network line rate sent", 0, 1.5),
-        _number("disk_busy_frac", "s/s", "time the disks were busy", 0, 1),
-        *SIGNALS,
-        *LANDING,
-    ),
-    "Use and pressure of whole nodes, by interval.",
+NODE_USAGE = _table("node_usage", 1, "cluster node ts", "Use and pressure of whole nodes, by interval.")(
+    *(CLUSTER, TS, _INTERVAL, NODE),
+    _number("cpu_frac", "share of the node", "CPU in use", 0, 1.5),
+    _number("memory_frac", "share of the node", "memory in use", 0, 1.5),
+    _number("memory_bandwidth_frac", "share of the node", "memory bandwidth in use", 0, 1.5),
+    _number("net_rx_frac", "share of the node", "network line rate received", 0, 1.5),
+    _number("net_tx_frac", "share of the node", "network line rate sent", 0, 1.5),
+    _number("disk_busy_frac", "s/s", "time the disks were busy", 0, 1),
+    *SIGNALS,
+    *LANDING,
 )
 """What is measured of a whole node in one interval, its system's own use included."""
 
 PLACEMENT_EVENTS = ("add", "change", "delete")
 
-PLACEMENTS = Table(
+PLACEMENTS = _table(
     "placements",
     7,
-    ("cluster", "container", "ts", "event"),
-    "ts",
-    (
-        *(CLUSTER, TS),
-        Column("event", pa.string(), "", "add, change or delete", required=True, choices=PLACEMENT_EVENTS),
-        _text("resource_version", "the orchestrator's version of the object"),
-        *(NODE, CONTAINER),
-        _text("namespace", "namespace of the container"),
-        _text("name", "name of the pod: how formats without a uid call it, together with its namespace"),
-        _text("owner", "top of the owner chain, kind/name"),
-        *(APP, TEAM, QOS),
-        _text("image_version", "version of the image; a change is a deploy"),
-        _number("cpu_request_cores", "cores", "CPU requested", 0, 4096),
-        _number("cpu_limit_cores", "cores", "CPU limit", 0, 4096),
-        _flag("cpu_limited", "any of its containers has a CPU limit, so that it may be throttled"),
-        _number("memory_request_bytes", "bytes", "memory requested", 0, 1e15),
-        _number("memory_limit_bytes", "bytes", "memory limit", 0, 1e15),
-        _number("gpu_request", "GPUs", "GPUs requested, in fractions where they are shared", 0, 1024),
-        _amounts("extended_requests", "extended resources and huge pages requested"),
-        _count("priority", "", "scheduling priority", -(2**31), 2**31),
-        _text("cpuset", "cores the container is pinned to, as in 0-3,8; null: the whole node"),
-        _count("numa_node", "", "NUMA node the container is bound to"),
-        _text("gang", "group that is placed together"),
-        _count("gang_minimum", "pods", "pods that the gang needs, where the pod says so", 0, 1e9),
-        _text("disruption_budget", "name of the disruption budget"),
-        _count("disruptions_allowed", "pods", "disruptions that the budget allows now", 0, 2**31),
-        _flag("pinned", "may not be moved"),
-        _flag("local_storage", "holds data on the node"),
-        Column("tolerations", pa.list_(_STRING), "", "tolerated taints"),
-        _text("affinity", "affinity rules as JSON"),
-        Column("labels", _TEXT_BY_NAME, "", "labels that affinity rules of other pods select by"),
-        _flag("volume_claims", "mounts persistent volume claims, whose volumes may be bound to a zone"),
-        *LANDING,
-    ),
+    "cluster container ts event",
     "Which container ran where, asked for what and when it ended, as events.",
+)(
+    *(CLUSTER, TS),
+    Column("event", pa.string(), "", "add, change or delete", required=True, choices=PLACEMENT_EVENTS),
+    _text("resource_version", "the orchestrator's version of the object"),
+    *(NODE, CONTAINER),
+    _text("namespace", "namespace of the container"),
+    _text("name", "name of the pod: how formats without a uid call it, together with its namespace"),
+    _text("owner", "top of the owner chain, kind/name"),
+    *(APP, TEAM, QOS),
+    _text("image_version", "version of the image; a change is a deploy"),
+    _number("cpu_request_cores", "cores", "CPU requested", 0, 4096),
+    _number("cpu_limit_cores", "cores", "CPU limit", 0, 4096),
+    _flag("cpu_limited", "any of its containers has a CPU limit, so that it may be throttled"),
+    _number("memory_request_bytes", "bytes", "memory requested", 0, 1e15),
+    _number("memory_limit_bytes", "bytes", "memory limit", 0, 1e15),
+    _number("gpu_request", "GPUs", "GPUs requested, in fractions where they are shared", 0, 1024),
+    _amounts("extended_requests", "extended resources and huge pages requested"),
+    _count("priority", "", "scheduling priority", -(2**31), 2**31),
+    _text("cpuset", "cores the container is pinned to, as in 0-3,8; null: the whole node"),
+    _count("numa_node", "", "NUMA node the container is bound to"),
+    _text("gang", "group that is placed together"),
+    _count("gang_minimum", "pods", "pods that the gang needs, where the pod says so", 0, 1e9),
+    _text("disruption_budget", "name of the disruption budget"),
+    _count("disruptions_allowed", "pods", "disruptions that the budget allows now", 0, 2**31),
+    _flag("pinned", "may not be moved"),
+    _flag("local_storage", "holds data on the node"),
+    Column("tolerations", pa.list_(_STRING), "", "tolerated taints"),
+    _text("affinity", "affinity rules as JSON"),
+    Column("labels", _TEXT_BY_NAME, "", "labels that affinity rules of other pods select by"),
+    _flag("volume_claims", "mounts persistent volume claims, whose volumes may be bound to a zone"),
+    *LANDING,
 )
 
 LIVE_SIGNALS = (
@@ -332,83 +309,66 @@ LIVE_SIGNALS = (
 )
 """What a refresher must know of each container: its use of what nodes share."""
 
-LIVE_STATE = Table(
-    "live_state",
-    1,
-    ("cluster", "node", "container", "ts"),
-    "ts",
-    (
-        CLUSTER,
-        _time("ts", "end of the one-minute window, which may still grow"),
-        _time("heard_at", "when the newest sample behind the row had arrived"),
-        *(NODE, CONTAINER, APP, TEAM, QOS),
-        Column("samples", pa.int64(), "", "samples in the window so far", 1, 1e9, required=True),
-        *(c for c in SIGNALS if c.name in LIVE_SIGNALS),
-        *LANDING,
-    ),
-    "Each container's minute so far, published by the streaming job.",
+LIVE_STATE = _table(
+    "live_state", 1, "cluster node container ts", "Each container's minute so far, published by the streaming job."
+)(
+    CLUSTER,
+    _time("ts", "end of the one-minute window, which may still grow"),
+    _time("heard_at", "when the newest sample behind the row had arrived"),
+    *(NODE, CONTAINER, APP, TEAM, QOS),
+    Column("samples", pa.int64(), "", "samples in the window so far", 1, 1e9, required=True),
+    *(c for c in SIGNALS if c.name in LIVE_SIGNALS),
+    *LANDING,
 )
 """Means of a container's minute so far, as the streaming job publishes them to refreshers on topic node_state."""
 
-DEAD_LETTERS = Table(
+DEAD_LETTERS = _table(
     "dead_letters",
     1,
-    ("topic", "partition", "offset", "item"),
-    "arrived_at",
-    (
-        _key("item", "part of the message: '' the whole, '3' its fourth record, '3.cpi' that record's field"),
-        _key("reason", "one of ingest.decode.contract.REASONS"),
-        _text("detail", "what was found, and what was expected"),
-        Column("payload", pa.binary(), "", "the message as it came"),
-        *LANDING,
-    ),
+    "topic partition offset item",
     "Records and values that were rejected, with the reason.",
+    time="arrived_at",
+)(
+    _key("item", "part of the message: '' the whole, '3' its fourth record, '3.cpi' that record's field"),
+    _key("reason", "one of ingest.decode.contract.REASONS"),
+    _text("detail", "what was found, and what was expected"),
+    Column("payload", pa.binary(), "", "the message as it came"),
+    *LANDING,
 )
 
 LANDED = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS, LIVE_STATE)}
 """Tables that messages turn into."""
 
 
-UNKNOWN_FIELDS = Table(
+UNKNOWN_FIELDS = _table(
     "unknown_fields",
     1,
-    ("topic", "partition", "start", "field"),
-    "",
-    (
-        _key("topic", "topic of the records"),
-        _key("partition", "partition of the records", pa.int32()),
-        _key("start", "first offset of the batch", pa.int64()),
-        _key("field", "name outside the catalogue"),
-        Column("seen", pa.int64(), "", "how often it was seen in the batch", 0, required=True),
-    ),
+    "topic partition start field",
     "Fields of records that no column takes, by batch; a batch that a crash cut in two may count twice.",
+    time="",
+)(
+    _key("topic", "topic of the records"),
+    _key("partition", "partition of the records", pa.int32()),
+    _key("start", "first offset of the batch", pa.int64()),
+    _key("field", "name outside the catalogue"),
+    Column("seen", pa.int64(), "", "how often it was seen in the batch", 0, required=True),
 )
 
-GAPS = Table(
-    "gaps",
-    1,
-    ("topic", "partition", "start"),
-    "",
-    (
-        _key("topic", "topic of the records"),
-        _key("partition", "partition of the records", pa.int32()),
-        _key("start", "first offset that is missing", pa.int64()),
-        _key("end", "first offset after it that is not", pa.int64()),
-    ),
-    "Offsets that the broker had deleted before they were ingested.",
+GAPS = _table(
+    "gaps", 1, "topic partition start", "Offsets that the broker had deleted before they were ingested.", time=""
+)(
+    _key("topic", "topic of the records"),
+    _key("partition", "partition of the records", pa.int32()),
+    _key("start", "first offset that is missing", pa.int64()),
+    _key("end", "first offset after it that is not", pa.int64()),
 )
 
-TOPIC_IDS = Table(
-    "topic_ids",
-    1,
-    ("topic", "number"),
-    "",
-    (
-        _key("topic", "name of the topic"),
-        Column("number", pa.int64(), "", "1 for the first topic of that name, more where another was accepted", 1),
-        _key("id", "id that the broker gave it; empty from brokers that give none"),
-    ),
-    "Topics that were ingested, so that a recreated one is refused.",
+TOPIC_IDS = _table(
+    "topic_ids", 1, "topic number", "Topics that were ingested, so that a recreated one is refused.", time=""
+)(
+    _key("topic", "name of the topic"),
+    Column("number", pa.int64(), "", "1 for the first topic of that name, more where another was accepted", 1),
+    _key("id", "id that the broker gave it; empty from brokers that give none"),
 )
 
 LAKE_OWN = {t.name: t for t in (UNKNOWN_FIELDS, GAPS, TOPIC_IDS)}
