@@ -24,17 +24,8 @@ class FileSource:
 
     pause_s = 0.5
 
-    def __init__(
-        self,
-        folder: Path,
-        topics: Sequence[str],
-        position: Position,
-        *,
-        max_records: int = MAX_RECORDS,
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
+    def __init__(self, folder: Path, topics: Sequence[str], position: Position) -> None:
         self._position = position
-        self._limits = max_records, max_bytes
         self._readers = {topic: TopicReader(folder, topic) for topic in topics}
         self._stops = False
         self._idle = False
@@ -47,7 +38,7 @@ class FileSource:
 
     def poll(self) -> Sequence[MessageBatch | Gap]:
         """The next lines of each file."""
-        read = [reader.read(*self._limits) for reader in self._readers.values()]
+        read = [reader.read(MAX_RECORDS, MAX_BYTES) for reader in self._readers.values()]
         batches = [batch for batch in read if batch is not None]
         self._idle = not batches
         return batches

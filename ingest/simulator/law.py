@@ -163,13 +163,12 @@ class SaturatingLaw:
     """
 
     apps: Apps
-    platforms: tuple[Platform, ...] = PLATFORMS
     saturation: tuple[float, ...] = (0.8, 0.6, 0.9, 0.7, 0.7)
 
     def slowdown(self, victim: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
         """See Law."""
         limit = np.array(self.saturation)
-        share = neighbours @ self.apps.pressure / capacities_of(self.platforms)[platform]
+        share = neighbours @ self.apps.pressure / capacities_of(PLATFORMS)[platform]
         harm = self.apps.sensitivity[victim] * limit * -np.expm1(-share / limit)
         ratio: Floats = 1.0 + (0.6 + 0.4 * load) * harm.sum(axis=1)
         return ratio

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Ints, Law, Platform, SaturatingLaw, capacities_of
+from ingest.simulator.law import HIDDEN, PLATFORMS, Apps, Floats, Ints, Law, SaturatingLaw, capacities_of
 
 LLC, MEMBW = HIDDEN.index("llc"), HIDDEN.index("memory_bandwidth")
 
@@ -19,13 +19,12 @@ class QueueingLaw:
     """
 
     apps: Apps
-    platforms: tuple[Platform, ...] = PLATFORMS
     places: int = 5
     gain: float = 0.2
 
     def slowdown(self, victim: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
         """See Law."""
-        capacity = capacities_of(self.platforms)[platform]
+        capacity = capacities_of(PLATFORMS)[platform]
         own = self.apps.demand[victim] * load[:, None] / capacity
         others = neighbours @ self.apps.pressure / capacity
         weight = self.gain * self.apps.sensitivity[victim]
@@ -46,14 +45,13 @@ class ThresholdLaw:
     """
 
     apps: Apps
-    platforms: tuple[Platform, ...] = PLATFORMS
     knee: tuple[float, ...] = (0.35, 0.45, 0.3, 0.25, 0.2)
     gain: float = 1.0
     synergy: float = 0.5
 
     def slowdown(self, victim: Ints, neighbours: Floats, load: Floats, platform: Ints) -> Floats:
         """See Law."""
-        share = neighbours @ self.apps.pressure / capacities_of(self.platforms)[platform]
+        share = neighbours @ self.apps.pressure / capacities_of(PLATFORMS)[platform]
         knee = np.array(self.knee) * (1.3 - 0.5 * load)[:, None]
         harm = self.gain * self.apps.sensitivity[victim] * past_knee(share, knee)
         together = np.sqrt(harm[:, LLC] * harm[:, MEMBW])
