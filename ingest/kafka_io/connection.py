@@ -66,11 +66,7 @@ def for_python(brokers: Brokers | str) -> dict[str, object]:
         files = {"ssl_cafile": of.ca, "ssl_certfile": of.certificate, "ssl_keyfile": of.key}
         options |= {name: str(path) for name, path in files.items() if path is not None}
     if of.asks:
-        options |= {
-            "sasl_mechanism": of.mechanism,
-            "sasl_plain_username": of.user,
-            "sasl_plain_password": of.password,
-        }
+        options |= {"sasl_mechanism": of.mechanism, "sasl_plain_username": of.user, "sasl_plain_password": of.password}
     return options
 
 

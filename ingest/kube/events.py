@@ -170,10 +170,8 @@ def pod_gone(published: Published | None, raw: object, heard: Heard) -> Answer:
         pydantic.ValidationError: it is no pod.
     """
     if raw is None:
-        return Answer(
-            [] if published is None or published.event == "delete" else [_deletion(published, published.due_ms, heard)],
-            None,
-        )
+        known = published is not None and published.event != "delete"
+        return Answer([_deletion(published, published.due_ms, heard)] if known and published else [], None)
     pod = Pod.model_validate(raw)
     answer = _then_deleted(_publish_pod(published, pod, heard), pod, heard)
     return answer if is_static(uid_of_pod(pod.metadata.uid, pod.metadata.annotations)) else Answer(answer.records, None)

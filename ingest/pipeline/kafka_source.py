@@ -200,16 +200,16 @@ class KafkaSource:
             return None
         start = self._landed[place] = self._start(place)
         _refuse_position_ahead(place, start, self._admin.ends([place])[place])
-        earliest = self._earliest(place)
-        self._go_to(place, max(start, earliest))
-        return _gap(place, start, earliest) if earliest > start else None
+        gap = self._skip_lost(place, start)
+        if gap is None:
+            self._go_to(place, start)
+        return gap
 
     def _part(self, place: TopicPartition, records: Sequence[Any]) -> MessageBatch | Gap:
         start = self._next[place]
         _refuse_position_ahead(place, start, records[0].offset)
-        if records[0].offset > start and (earliest := self._earliest(place)) > start:
-            self._go_to(place, earliest)
-            return _gap(place, start, earliest)
+        if records[0].offset > start and (gap := self._skip_lost(place, start)):
+            return gap
         end = self._next[place] = self._end(place, records[-1].offset + 1)
         return message_batch(
             OffsetRange(place.topic, place.partition, start, end),
@@ -223,11 +223,17 @@ class KafkaSource:
         start, position = self._next[place], self._at(place)
         if position <= start or self._assigned.is_fresh(place):
             return None
-        if (earliest := self._earliest(place)) > start:
-            self._go_to(place, earliest)
-            return _gap(place, start, earliest)
+        if gap := self._skip_lost(place, start):
+            return gap
         self._next[place] = position
         return message_batch(OffsetRange(place.topic, place.partition, start, position), [], [], [])
+
+    def _skip_lost(self, place: TopicPartition, start: int) -> Gap | None:
+        """Go to what the broker still holds, and give what it no longer does; None where it holds all from `start`."""
+        if (earliest := self._earliest(place)) <= start:
+            return None
+        self._go_to(place, earliest)
+        return Gap(OffsetRange(place.topic, place.partition, start, earliest))
 
     def _end(self, place: TopicPartition, after_last: int) -> int:
         """Position after a batch: beyond its last record where offsets have holes, but never beyond a truncation."""
@@ -339,7 +345,3 @@ def _refuse_position_ahead(place: TopicPartition, start: int, end: int) -> None:
 
 def _offsets(ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
     return {place: OffsetAndMetadata(end, "", -1) for place, end in ends.items()}
-
-
-def _gap(place: TopicPartition, start: int, end: int) -> Gap:
-    return Gap(OffsetRange(place.topic, place.partition, start, end))

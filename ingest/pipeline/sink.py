@@ -1,6 +1,6 @@
 """Where landed batches go, and the only place that knows how far a stream was read."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Protocol
@@ -60,9 +60,9 @@ class LakeSink:
     def write_all(self, landings: Sequence[Landing]) -> Sequence[OffsetRange]:
         """Write rows, dead letters, gaps and unknown fields, table by table; see Sink."""
         positions, taken = Positions(self.lake), []
-        ordered = sorted(landings, key=lambda one: one.table)
+        ordered = sorted(landings, key=lambda one: (one.table, *_place(one), one.range.start, one.range.end))
         for table, some in groupby(ordered, key=lambda one: one.table):
-            parts = [list(part) for part in _by_partition(list(some))]
+            parts = [list(part) for _, part in groupby(some, key=_place)]
             topics = {part[0].range.topic for part in parts}
             origins = {topic: positions.topic_ids.origin(topic) for topic in topics}
             stretches = [_stretch(part, origins[part[0].range.topic]) for part in parts]
@@ -76,12 +76,8 @@ class LakeSink:
         return taken
 
 
-def _by_partition(landings: Sequence[Landing]) -> Iterator[Iterator[Landing]]:
-    def place(one: Landing) -> tuple[str, int]:
-        return one.range.topic, one.range.partition
-
-    ordered = sorted(landings, key=lambda one: (*place(one), one.range.start, one.range.end))
-    return (part for _, part in groupby(ordered, key=place))
+def _place(one: Landing) -> tuple[str, int]:
+    return one.range.topic, one.range.partition
 
 
 def _stretch(part: Sequence[Landing], origin: str) -> RangeRows:

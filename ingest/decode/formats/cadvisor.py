@@ -85,14 +85,11 @@ def branches_of(mapping: MetricMap) -> Branches:
     single = [p for p in paths if len(p) > 1 and p[0] in SINGLES and (p[0] != "diskio" or p[1] == PRESSURE)]
     objects = list(dict.fromkeys(path[:depth] for path in single for depth in range(1, len(path))))
     numbers = {path: number for number, path in enumerate([(), *objects])}
+    kinds = [OF_PRESSURE if PRESSURE in at else OF_SCHEDULER if SCHEDULER in at else ALWAYS for at in objects]
     return tuple(
-        Branch(numbers[at[:-1]], at[-1], _kind(at), tuple((p[-1], ".".join(p)) for p in single if p[:-1] == at))
-        for at in objects
+        Branch(numbers[at[:-1]], at[-1], kind, tuple((p[-1], ".".join(p)) for p in single if p[:-1] == at))
+        for at, kind in zip(objects, kinds, strict=True)
     )
-
-
-def _kind(path: tuple[str, ...]) -> int:
-    return OF_PRESSURE if PRESSURE in path else OF_SCHEDULER if SCHEDULER in path else ALWAYS
 
 
 def _add(rows: Rows, shapes: Shapes, branches: Branches, number: int, record: Record) -> None:

@@ -71,7 +71,8 @@ def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
             continue
         temporality = data.get("aggregationTemporality")
         if temporality is not None and temporality in DELTAS:
-            _read_deltas(found, name, points)
+            for point in objects_of(data, "dataPoints"):
+                found.add_delta(name, _attributes(point.get("attributes")), _span(point), _value(point))
             continue
         for point in points:
             if type(point) is dict:
@@ -80,12 +81,6 @@ def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
                     value = _value(point)
                 own = _attributes(attributes) if attributes else ()
                 known.append((name, own, point.get("timeUnixNano"), value))
-
-
-def _read_deltas(found: Found, name: str, points: Sequence[object]) -> None:
-    for point in points:
-        if isinstance(point, dict):
-            found.add_delta(name, _attributes(point.get("attributes")), _span(point), _value(point))
 
 
 def _read_distribution(found: Found, name: object, metric: Record) -> None:

@@ -112,7 +112,9 @@ def _add(rows: Rows, shapes: Shapes, number: int, message: bytes, request: Messa
     described = [_attributes(resource.resource.attributes) for resource in request.resource_metrics]
     node = node_of_request(shapes, described)
     for index, resource in enumerate(request.resource_metrics):
-        found, seen = _found(resource, room), len(shapes.plans)
+        found, seen = Found(room), len(shapes.plans)
+        for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+            _read_metric(found, metric)
         shared = with_node(shapes, described[index], node)
         plan = add_resource(rows, shapes, (number, index), shared, found)
         room -= len(found.points)
@@ -121,15 +123,6 @@ def _add(rows: Rows, shapes: Shapes, number: int, message: bytes, request: Messa
             _remember(shapes, message, parts[index], plan, found)
     if rows.size == before:
         rows.count(NO_POINTS)
-
-
-def _found(resource: Message, room: int) -> Found:
-    """Points of a resource."""
-    found = Found(room)
-    for scope in resource.scope_metrics:
-        for metric in scope.metrics:
-            _read_metric(found, metric)
-    return found
 
 
 def _read_metric(found: Found, metric: Message) -> None:
