@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import NoReturn
+from contextlib import suppress
 
 CHECK_EVERY_S = 0.5
 PR_SET_PDEATHSIG = 1
@@ -20,36 +19,20 @@ PR_SET_PDEATHSIG = 1
 
 def supervise(parent: int, grace_s: float, command: Sequence[str]) -> int:
     """Run the command until it ends, the parent is gone, or SIGTERM comes; the command's exit code."""
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     die = _die_with_parent if sys.platform == "linux" else None
     child = subprocess.Popen(command, preexec_fn=die)  # noqa: PLW1509  (this process has one thread)
     try:
-        _wait(child, parent)
+        while os.getppid() == parent and child.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(CHECK_EVERY_S)
     finally:
-        _end(child, grace_s)
-    return child.returncode
-
-
-def _wait(child: subprocess.Popen[bytes], parent: int) -> None:
-    while os.getppid() == parent:
-        try:
-            child.wait(CHECK_EVERY_S)
-        except subprocess.TimeoutExpired:
-            continue
-        return
-
-
-def _end(child: subprocess.Popen[bytes], grace_s: float) -> None:
-    child.terminate()
-    try:
-        child.wait(grace_s)
-    except subprocess.TimeoutExpired:
-        child.kill()
+        child.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(grace_s)
+        child.kill()  # does nothing to one that has ended
         child.wait()
-
-
-def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
+    return child.returncode
 
 
 def _die_with_parent() -> None:

@@ -112,7 +112,8 @@ class TopicReader:
         start, left = self.line, max_bytes
         messages: list[Message] = []
         path = topic_path(self.folder, self.topic)
-        while len(messages) < max_records and left > 0 and (line := self._next()):
+        file = self._open()
+        while file is not None and len(messages) < max_records and left > 0 and (line := self._whole_line(file)):
             messages.append(parse_line(line, path, self.line))
             self.line += 1
             left -= len(line)
@@ -132,10 +133,6 @@ class TopicReader:
         if self._file is not None:
             self._file.close()
         self._file = None
-
-    def _next(self) -> bytes:
-        file = self._open()
-        return b"" if file is None else self._whole_line(file)
 
     def _open(self) -> BinaryIO | None:
         if self._file is None and (path := topic_path(self.folder, self.topic)).exists():

@@ -172,20 +172,14 @@ class Taint(Foreign):
     effect: Text = ""
 
 
-class NodeStatus(Foreign):
-    """What the node has."""
-
-    capacity: Quantities = {}
-    allocatable: Quantities = {}
-    architecture: Text = Field(default="", validation_alias=AliasPath("nodeInfo", "architecture"))
-
-
 class Node(Foreign):
     """A node."""
 
     metadata: Metadata
     taints: Listed[Taint] = Field(default=[], validation_alias=AliasPath("spec", "taints"))
-    status: NodeStatus = NodeStatus()
+    capacity: Quantities = Field(default={}, validation_alias=AliasPath("status", "capacity"))
+    allocatable: Quantities = Field(default={}, validation_alias=AliasPath("status", "allocatable"))
+    architecture: Text = Field(default="", validation_alias=AliasPath("status", "nodeInfo", "architecture"))
 
 
 class Expression(Foreign):
@@ -224,22 +218,10 @@ class LabelSelector(Foreign):
         )
 
 
-class BudgetSpec(Foreign):
-    """Pods that a disruption budget is about; without a selector none."""
-
-    selector: LabelSelector | None = None
-
-
-class BudgetStatus(Foreign):
-    """What a disruption budget allows."""
-
-    disruptions_allowed: Int32 | None = None
-    observed_generation: Int64 = 0
-
-
 class DisruptionBudget(Foreign):
-    """A PodDisruptionBudget of policy/v1."""
+    """A PodDisruptionBudget of policy/v1: the pods it is about, without a selector none, and what it allows."""
 
     metadata: Metadata
-    spec: BudgetSpec = BudgetSpec()
-    status: BudgetStatus = BudgetStatus()
+    selector: LabelSelector | None = Field(default=None, validation_alias=AliasPath("spec", "selector"))
+    disruptions_allowed: Int32 | None = Field(default=None, validation_alias=AliasPath("status", "disruptionsAllowed"))
+    observed_generation: Int64 = Field(default=0, validation_alias=AliasPath("status", "observedGeneration"))

@@ -24,18 +24,18 @@ def node_facts(node: Node, cluster: str) -> Record:
 
     Out: columns of `nodes`; what it does not say is left out.
     """
-    meta, status = node.metadata, node.status
+    meta = node.metadata
     record: Record = {
         "cluster": cluster,
         "node": meta.name,
         "platform": platform_of(node),
-        "cores": _amount(status.capacity.get("cpu")),
-        "memory_bytes": _amount(status.capacity.get("memory")),
-        "allocatable_cores": _amount(status.allocatable.get("cpu")),
-        "allocatable_memory_bytes": _amount(status.allocatable.get("memory")),
-        "allocatable_pods": _amount(status.allocatable.get("pods")),
-        "allocatable_extended": extended(status.allocatable) if status.allocatable else None,
-        "gpus": float(gpus_in(status.capacity)) if status.capacity else None,
+        "cores": _amount(node.capacity.get("cpu")),
+        "memory_bytes": _amount(node.capacity.get("memory")),
+        "allocatable_cores": _amount(node.allocatable.get("cpu")),
+        "allocatable_memory_bytes": _amount(node.allocatable.get("memory")),
+        "allocatable_pods": _amount(node.allocatable.get("pods")),
+        "allocatable_extended": extended(node.allocatable) if node.allocatable else None,
+        "gpus": float(gpus_in(node.capacity)) if node.capacity else None,
         "zone": meta.first(ZONE),
         "rack": meta.first(RACK),
         "pool": meta.first(POOL),
@@ -51,7 +51,7 @@ def platform_of(node: Node) -> str | None:
     meta = node.metadata
     model = [meta.labels.get(label, "") for label in CPU_MODEL]
     discovered = "-".join(model) if all(model) else None
-    return meta.first(PLATFORM) or discovered or meta.first(SKU) or node.status.architecture or None
+    return meta.first(PLATFORM) or discovered or meta.first(SKU) or node.architecture or None
 
 
 def taint_text(taint: Taint) -> str:

@@ -36,10 +36,9 @@ def budget_of(raw: object) -> Budget:
     Source: kubernetes/pkg/registry/core/pod/storage/eviction.go, checkAndDecrement.
     """
     found = DisruptionBudget.model_validate(raw)
-    meta, selector, status = found.metadata, found.spec.selector, found.status
-    behind = status.observed_generation < meta.generation
-    selected = None if selector is None else selector.model_dump_json(by_alias=True)
-    return Budget(meta.namespace, meta.name, selected, 0 if behind else status.disruptions_allowed)
+    meta, behind = found.metadata, found.observed_generation < found.metadata.generation
+    selected = None if found.selector is None else found.selector.model_dump_json(by_alias=True)
+    return Budget(meta.namespace, meta.name, selected, 0 if behind else found.disruptions_allowed)
 
 
 def by_namespace(budgets: Sequence[Budget]) -> Budgets:
