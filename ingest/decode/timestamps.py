@@ -43,19 +43,13 @@ class Clock:
 
     def _parse(self, raw: int | float | str) -> int:
         """Of RFC 3339 with a fraction and Z, as Go writes it, the whole second is often one that was read before."""
-        if isinstance(raw, str) and raw[19:20] == "." and raw[-1] == "Z" and raw.isascii() and raw[20:-1].isdecimal():
+        if not isinstance(raw, str):
+            return micros_of_number(raw)
+        if raw[19:20] == "." and raw[-1] == "Z" and raw.isascii() and raw[20:-1].isdecimal():
             whole = self.micros(f"{raw[:19]}Z")
             return whole if whole == BAD else whole + int(raw[20:26].rstrip("Z").ljust(6, "0"))
-        return _parse(raw)
-
-
-def _parse(raw: int | float | str) -> int:
-    if not isinstance(raw, str):
-        return micros_of_number(raw)
-    if raw.isdecimal():
-        return micros_of_number(int(raw))
-    number = number_of_text(raw)
-    return micros_of_number(number) if isinstance(number, float) else text_as_micros(raw)
+        number = int(raw) if raw.isdecimal() else number_of_text(raw)
+        return micros_of_number(number) if isinstance(number, int | float) else text_as_micros(raw)
 
 
 def micros_of_number(number: int | float) -> int:

@@ -27,16 +27,13 @@ def authorities() -> list[bytes]:
 
 def java_truststore(certificates: list[bytes]) -> bytes:
     """The certificates in Java's own store format (JKS), under its default password."""
-    entries = [_entry(f"authority-{i}", der) for i, der in enumerate(certificates)]
-    body = struct.pack(">III", MAGIC, VERSION, len(entries)) + b"".join(entries)
+    body = struct.pack(">III", MAGIC, VERSION, len(certificates))
+    for i, der in enumerate(certificates):
+        created_ms = struct.pack(">Q", 0)
+        body += struct.pack(">I", CERTIFICATE) + _text(f"authority-{i}") + created_ms
+        body += _text("X.509") + struct.pack(">I", len(der)) + der
     salted = PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
     return body + sha1(salted, usedforsecurity=False).digest()
-
-
-def _entry(alias: str, der: bytes) -> bytes:
-    created_ms = 0
-    tail = struct.pack(">Q", created_ms) + _text("X.509") + struct.pack(">I", len(der)) + der
-    return struct.pack(">I", CERTIFICATE) + _text(alias) + tail
 
 
 def _text(value: str) -> bytes:

@@ -62,7 +62,10 @@ def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> No
     plans, times, before = shapes.plans, shapes.clock.read, rows.size
     add_plan, add_index, add_micros = rows.plans.append, rows.indexes.append, rows.micros.append
     add_value, page = rows.values.append, shapes.page
-    lines = _lines(rows, message, text)
+    lines = text.split("\n")
+    if len(lines) > MAX_RECORDS:
+        rows.undecodable(message, str(MAX_RECORDS), f"{len(lines)} lines; the rest is not read")
+        del lines[MAX_RECORDS:]
     page.extend([NO_LINE] * (len(lines) - len(page)))
     for number, line in enumerate(lines):
         head, plan = page[number]
@@ -85,13 +88,6 @@ def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> No
     rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
     if rows.size == before:
         rows.count(NO_SAMPLE)
-
-
-def _lines(rows: Rows, message: int, text: str) -> list[str]:
-    lines = text.split("\n")
-    if len(lines) > MAX_RECORDS:
-        rows.undecodable(message, str(MAX_RECORDS), f"{len(lines)} lines; the rest is not read")
-    return lines[:MAX_RECORDS]
 
 
 def _add_new(rows: Rows, shapes: Shapes, at: tuple[int, int, int], line: str) -> None:
