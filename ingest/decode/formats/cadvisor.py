@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from ingest.decode.contract import Decode
 from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load, objects_of
-from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import text_of, texts_of, values_of
 from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.samples import Plan, Point, Rows, Shapes, decoder_of
@@ -64,7 +63,7 @@ Branches = tuple[Branch, ...]
 ALWAYS, OF_PRESSURE, OF_SCHEDULER = range(3)
 
 
-def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
+def decoder(mapping: MetricMap) -> Decode:
     """The decoder of cAdvisor's JSON, under a mapping."""
     branches = branches_of(mapping)
 

@@ -6,19 +6,19 @@ batch has one table: their topic needs its own format. A configured format is qu
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from ingest.decode.contract import UNDECODABLE, Context, Decode, Decoded, Reject, rejects_table, rows_schema
-from ingest.decode.formats import cadvisor, otlp_json, otlp_proto, prometheus_adapter, telegraf
-from ingest.decode.formats import prometheus_text as exposition
+from ingest.decode.formats import cadvisor, otlp_json, otlp_proto, prometheus_adapter, prometheus_text, telegraf
 from ingest.decode.formats.native import decoder as native
 from ingest.decode.json_records import complaint, envelope, load, wrapping
 from ingest.decode.merge import decode_some, merged
-from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.otlp_wire import stretches
+from ingest.decode.samples import decoder_of
 from ingest.schema.tables import MAX_MESSAGE_BYTES, SAMPLES
 
 TELEGRAF, ADAPTER, TEXT, CADVISOR = "telegraf-json", "prom-adapter", "prom-text", "cadvisor"
@@ -43,11 +43,11 @@ OWN_OTHER = ({"node", "interval_s"}, {"node", "event"}, {"node", "cores"})
 """Keys of our own records of other tables."""
 _METRIC_LINE = re.compile(rb"\s*(#|[a-zA-Z_:][a-zA-Z0-9_:]*\s*[{ \t]|\{\s*\"(?:[^\"\\]|\\.)*\"\s*[,}])")
 FOREIGN: Mapping[str, Callable[[MetricMap], Decode]] = {
-    TELEGRAF: telegraf.decoder,
-    ADAPTER: prometheus_adapter.decoder,
-    TEXT: exposition.decoder,
-    OTLP_PROTO: otlp_proto.decoder,
-    OTLP_JSON: otlp_json.decoder,
+    TELEGRAF: partial(decoder_of, telegraf.read),
+    ADAPTER: partial(decoder_of, prometheus_adapter.read),
+    TEXT: partial(decoder_of, prometheus_text.read),
+    OTLP_PROTO: partial(decoder_of, otlp_proto.read),
+    OTLP_JSON: partial(decoder_of, otlp_json.read),
     CADVISOR: cadvisor.decoder,
 }
 """Makes the decoder of each format of others under a mapping."""
@@ -61,7 +61,7 @@ class Looks(NamedTuple):
     complaint: str = ""
 
 
-def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
+def decoder(mapping: MetricMap) -> Decode:
     """The decoder that looks at each message, under a mapping."""
     formats = {OWN: native(SAMPLES), **{name: make(mapping) for name, make in FOREIGN.items()}}
 

@@ -8,14 +8,11 @@ Source: opentelemetry-proto 1.x, metrics/v1/metrics.proto, and its docs/specific
 
 from collections.abc import Sequence
 
-from ingest.decode.contract import Decode
 from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
 from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load, objects_of
-from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import text_of
-from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.numbers import number_of_text
-from ingest.decode.samples import Rows, Shapes, decoder_of
+from ingest.decode.samples import Rows, Shapes
 
 WANTED = "a list of resourceMetrics: OTLP's request for metrics has one"
 DELTAS = (1, "AGGREGATION_TEMPORALITY_DELTA")
@@ -23,12 +20,8 @@ NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
 
 
-def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
-    """The decoder of OTLP's JSON, under a mapping."""
-    return decoder_of(_read, mapping)
-
-
-def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    """Read messages of OTLP's JSON into rows."""
     for number, message in enumerate(messages):
         parsed = load(message)
         if isinstance(parsed, dict) and isinstance(parsed.get("resourceMetrics"), list):

@@ -10,14 +10,11 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from ingest.decode.contract import Decode
 from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
 from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
-from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import text_of
-from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.otlp_wire import layout_of, stretches, varint
-from ingest.decode.samples import KnownLayout, Plan, Rows, Shapes, decoder_of
+from ingest.decode.samples import KnownLayout, Plan, Rows, Shapes
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 DELTA = 1
@@ -31,12 +28,8 @@ Message = Any
 """Generated classes have no types; nothing of them leaves this module."""
 
 
-def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
-    """The decoder of OTLP's protobuf, under a mapping."""
-    return decoder_of(_read, mapping)
-
-
-def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    """Read messages of OTLP's protobuf into rows."""
     for number, message in enumerate(messages):
         if message and len(message) <= MAX_MESSAGE_BYTES and _add_known(rows, shapes, number, message):
             continue

@@ -8,13 +8,10 @@ Source: Telefonica/prometheus-kafka-adapter README.md and serializers.go.
 
 from collections.abc import Callable, Sequence
 
-from ingest.decode.contract import Decode
 from ingest.decode.json_records import Record, complaint, load
-from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import values_of
-from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.numbers import number_of_bytes, number_of_text
-from ingest.decode.samples import Plan, Point, Rows, Shapes, decoder_of
+from ingest.decode.samples import Plan, Point, Rows, Shapes
 
 TIME, VALUE, END = b',"timestamp":"', b'","value":"', b'"}'
 """The adapter sorts its keys, hence ends every message so."""
@@ -23,12 +20,8 @@ LONGEST = 1 << 16
 WANTED = "labels or value: prometheus-kafka-adapter's has name, labels, timestamp, value"
 
 
-def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
-    """The decoder of the adapter's JSON, under a mapping."""
-    return decoder_of(_read, mapping)
-
-
-def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    """Read messages of the adapter's JSON into rows."""
     add_known = _adder_of_known(rows, shapes)
     for number, message in enumerate(messages):
         if message is not None and add_known(number, message):

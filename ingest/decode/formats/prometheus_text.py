@@ -14,12 +14,9 @@ from reprlib import repr as short
 
 import pyarrow as pa
 
-from ingest.decode.contract import Decode
 from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
-from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.metric_mapping import MetricMap
 from ingest.decode.numbers import number_of_text
-from ingest.decode.samples import Point, Rows, Shapes, decoder_of
+from ingest.decode.samples import Point, Rows, Shapes
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -37,12 +34,8 @@ NO_SAMPLE = "comments only"
 """Under this name messages are counted that hold no sample."""
 
 
-def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
-    """The decoder of Prometheus text, under a mapping."""
-    return decoder_of(_read, mapping)
-
-
-def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    """Read messages of Prometheus text into rows."""
     arrived = rows.context.arrived_at.cast(pa.int64()).to_pylist()
     for number, message in enumerate(messages):
         text = _text(message)

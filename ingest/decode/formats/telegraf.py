@@ -9,12 +9,9 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from ingest.decode.contract import Decode
 from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load
-from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.labels import values_of
-from ingest.decode.metrics.metric_mapping import MetricMap
-from ingest.decode.samples import Plan, Point, Rows, Shapes, decoder_of
+from ingest.decode.samples import Plan, Point, Rows, Shapes
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 TIME, NAME, FIELDS = b',"timestamp":', b'},"name":"', b'{"fields":{'
@@ -24,12 +21,8 @@ LONGEST = 1 << 16
 WANTED = "fields or a list of metrics: Telegraf's JSON has name, tags, fields, timestamp"
 
 
-def decoder(mapping: MetricMap = EXPORTERS) -> Decode:
-    """The decoder of Telegraf's JSON, under a mapping."""
-    return decoder_of(_read, mapping)
-
-
-def _read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
+    """Read messages of Telegraf's JSON into rows."""
     add_known = _adder_of_known(rows, shapes)
     for number, message in enumerate(messages):
         if message is not None and len(message) <= MAX_MESSAGE_BYTES and add_known(number, message.rstrip()):

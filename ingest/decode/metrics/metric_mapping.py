@@ -149,12 +149,12 @@ class MetricMap:
     labels: Labels = field(default_factory=Labels)
 
     @classmethod
-    def of(cls, metrics: Iterable[ForeignMetric], labels: Labels | None = None) -> "MetricMap":
+    def of(cls, metrics: Iterable[ForeignMetric]) -> "MetricMap":
         """A map of the given metrics; several may have one name and different conditions."""
         by_name: dict[str, list[ForeignMetric]] = {}
         for metric in metrics:
             by_name.setdefault(metric.name, []).append(metric)
-        return cls({name: tuple(same) for name, same in by_name.items()}, labels or Labels())
+        return cls({name: tuple(same) for name, same in by_name.items()})
 
     def find(self, name: str, labels: Mapping[str, str]) -> ForeignMetric | None:
         """The first metric of that name that the labels fit."""
