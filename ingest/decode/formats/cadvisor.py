@@ -202,7 +202,7 @@ def _word(value: object) -> str | int:
 
 def _own_labels(record: Record) -> tuple[object, ...]:
     labels = _object(record, "container_labels")
-    return *values_of({name: record.get(name) for name in NAMES}), tuple(labels), values_of(labels)
+    return *values_of(map(record.get, NAMES)), tuple(labels), values_of(labels.values())
 
 
 def _remember(shapes: Shapes, key: tuple[object, ...], shape: Shape, stats: Record, record: Record) -> Plan:

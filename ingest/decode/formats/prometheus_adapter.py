@@ -79,7 +79,7 @@ def _add(rows: Rows, shapes: Shapes, number: int, sample: Record) -> Plan | None
     if not isinstance(labels, dict) or not isinstance(name, str | None):
         rows.undecodable(number, "", "name is no text")
         return None
-    values = values_of(labels)
+    values = values_of(labels.values())
     key = (name, tuple(labels), values)
     plan = shapes.plans.get(key)
     if plan is None:

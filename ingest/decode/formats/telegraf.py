@@ -98,7 +98,7 @@ def _add(rows: Rows, shapes: Shapes, at: tuple[int, int], metric: Record) -> Pla
     if type(fields) is not dict or type(tags) is not dict or type(name) is not str or not fields:
         rows.undecodable(at[0], str(at[1]), "name is no text, or fields or tags no object, or there are no fields")
         return None
-    values = values_of(tags)
+    values = values_of(tags.values())
     key = (name, tuple(tags), values, tuple(fields))
     plan = shapes.plans.get(key)
     if plan is None:

@@ -1,6 +1,8 @@
 """Labels as texts, whatever an exporter put in their place. Kernel."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+TEXTS = {str}
 
 
 def texts_of(labels: Mapping[str, object]) -> dict[str, str]:
@@ -8,10 +10,10 @@ def texts_of(labels: Mapping[str, object]) -> dict[str, str]:
     return {name: text_of(value) for name, value in labels.items()}
 
 
-def values_of(labels: Mapping[str, object]) -> tuple[str, ...]:
-    """Values of labels as texts, in their order; those that are texts already, as is usual, are taken as they are."""
-    values = tuple(labels.values())
-    return tuple(map(text_of, values)) if set(map(type, values)) - {str} else values  # type: ignore[return-value]
+def values_of(values: Iterable[object]) -> tuple[object, ...]:
+    """Values of labels as texts; where all are texts already, as is usual, they are taken as they are."""
+    found = tuple(values)
+    return found if set(map(type, found)) <= TEXTS else tuple(map(text_of, found))
 
 
 def text_of(value: object) -> str:
