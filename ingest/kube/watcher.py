@@ -13,7 +13,6 @@ pods were published with, and the pods that they select are listed: those of whi
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -62,11 +61,13 @@ class WatchMetrics:
     """What a watcher counts, on a registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter, kind = partial(Counter, registry=registry), ["kind"]
-        self.records = counter("cohabit_watch_records", "Records sent", ["topic"])
-        self.malformed = counter("cohabit_watch_malformed", "Malformed objects skipped", ["kind", "reason"])
-        self.lists = counter("cohabit_watch_lists", "Times everything was listed", kind)
-        self.failures = counter("cohabit_watch_failures", "Requests that failed or broke off", kind)
+        kind = ["kind"]
+        self.records = Counter("cohabit_watch_records", "Records sent", ["topic"], registry=registry)
+        self.malformed = Counter(
+            "cohabit_watch_malformed", "Malformed objects skipped", ["kind", "reason"], registry=registry
+        )
+        self.lists = Counter("cohabit_watch_lists", "Times everything was listed", kind, registry=registry)
+        self.failures = Counter("cohabit_watch_failures", "Requests that failed or broke off", kind, registry=registry)
 
     def sent(self) -> int:
         """Records sent so far."""
