@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 import structlog
@@ -61,13 +61,12 @@ class WatchMetrics:
     """What a watcher counts, on a registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        on: Any = {"registry": registry}
         kind = ["kind"]
-        self.records = Counter("cohabit_watch_records", "Records sent", ["topic"], registry=registry)
-        self.malformed = Counter(
-            "cohabit_watch_malformed", "Malformed objects skipped", ["kind", "reason"], registry=registry
-        )
-        self.lists = Counter("cohabit_watch_lists", "Times everything was listed", kind, registry=registry)
-        self.failures = Counter("cohabit_watch_failures", "Requests that failed or broke off", kind, registry=registry)
+        self.records = Counter("cohabit_watch_records", "Records sent", ["topic"], **on)
+        self.malformed = Counter("cohabit_watch_malformed", "Malformed objects skipped", ["kind", "reason"], **on)
+        self.lists = Counter("cohabit_watch_lists", "Times everything was listed", kind, **on)
+        self.failures = Counter("cohabit_watch_failures", "Requests that failed or broke off", kind, **on)
 
     def sent(self) -> int:
         """Records sent so far."""

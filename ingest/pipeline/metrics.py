@@ -1,6 +1,7 @@
 """What ingestion counts for Prometheus. The registry is passed in; an edge."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow.compute as pc
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -18,35 +19,22 @@ class IngestMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry, now_s: Callable[[], float] | None = None) -> None:
+        on: Any = {"registry": registry}
         topic, place = ["topic"], ["topic", "partition"]
         waited, waits = "Time that a partition has waited for an open transaction", [*place, "producer_id"]
-        self.messages = Counter("cohabit_ingest_messages", "Messages landed", topic, registry=registry)
-        self.rows = Counter("cohabit_ingest_rows", "Rows landed", ["table"], registry=registry)
-        self.rejects = Counter(
-            "cohabit_ingest_rejects", "Records and values rejected", ["topic", "reason"], registry=registry
-        )
-        self.unknown_fields = Counter(
-            "cohabit_ingest_unknown_fields", "Values outside the catalogue", topic, registry=registry
-        )
-        self.lost_races = Counter(
-            "cohabit_ingest_lost_races", "Batches another consumer landed first", topic, registry=registry
-        )
-        self.gap_offsets = Counter(
-            "cohabit_ingest_gap_offsets", "Offsets the broker dropped unread", place, registry=registry
-        )
-        self.gaps = Counter("cohabit_ingest_gaps", "Stretches the broker dropped unread", place, registry=registry)
-        self.lag = Gauge("cohabit_ingest_lag", "Messages not landed yet", place, registry=registry)
-        self.open_transactions = Gauge("cohabit_ingest_open_transaction_seconds", waited, waits, registry=registry)
-        self.newest = Gauge(
-            "cohabit_ingest_newest_seconds", "Arrival of the newest record landed", topic, registry=registry
-        )
-        self.freshness = Gauge("cohabit_ingest_freshness_seconds", "Now minus that arrival", topic, registry=registry)
-        self.letters_sent = Counter(
-            "cohabit_ingest_dead_letters_sent", "Dead letters on their topic", registry=registry
-        )
-        self.letters_unsent = Counter(
-            "cohabit_ingest_dead_letters_unsent", "Dead letters in the lake only", registry=registry
-        )
+        self.messages = Counter("cohabit_ingest_messages", "Messages landed", topic, **on)
+        self.rows = Counter("cohabit_ingest_rows", "Rows landed", ["table"], **on)
+        self.rejects = Counter("cohabit_ingest_rejects", "Records and values rejected", ["topic", "reason"], **on)
+        self.unknown_fields = Counter("cohabit_ingest_unknown_fields", "Values outside the catalogue", topic, **on)
+        self.lost_races = Counter("cohabit_ingest_lost_races", "Batches another consumer landed first", topic, **on)
+        self.gap_offsets = Counter("cohabit_ingest_gap_offsets", "Offsets the broker dropped unread", place, **on)
+        self.gaps = Counter("cohabit_ingest_gaps", "Stretches the broker dropped unread", place, **on)
+        self.lag = Gauge("cohabit_ingest_lag", "Messages not landed yet", place, **on)
+        self.open_transactions = Gauge("cohabit_ingest_open_transaction_seconds", waited, waits, **on)
+        self.newest = Gauge("cohabit_ingest_newest_seconds", "Arrival of the newest record landed", topic, **on)
+        self.freshness = Gauge("cohabit_ingest_freshness_seconds", "Now minus that arrival", topic, **on)
+        self.letters_sent = Counter("cohabit_ingest_dead_letters_sent", "Dead letters on their topic", **on)
+        self.letters_unsent = Counter("cohabit_ingest_dead_letters_unsent", "Dead letters in the lake only", **on)
         self.now_s = now_s
 
     def landed(self, landing: Landing, messages: int) -> None:
