@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from time import monotonic, sleep, time
+from typing import Any
 
 import numpy as np
 import orjson
@@ -135,9 +136,6 @@ def bare_seconds(bootstrap: str, folder: Path, rows: int) -> float:
 
 
 def _count(bootstrap: str, folder: Path, rows: int) -> float:
-    from pyspark.sql import DataFrame
-    from pyspark.sql import functions as F
-
     from features.jobs.spark.session import spark_session
     from features.jobs.spark.stream_job import MAX_MESSAGES
 
@@ -146,15 +144,15 @@ def _count(bootstrap: str, folder: Path, rows: int) -> float:
     source = {"kafka.bootstrap.servers": bootstrap, "subscribe": USAGE.name, "startingOffsets": "earliest"}
     counted = 0
 
-    def count(batch: DataFrame, _number: int) -> None:
+    def count(batch: Any, _number: int) -> None:
         nonlocal counted
-        counted += batch.agg(F.count("cpu_cores").alias("rows")).collect()[0]["rows"]
+        counted += batch.selectExpr("count(cpu_cores) AS rows").collect()[0]["rows"]
 
     with spark_session(settings={"spark.driver.memory": "4g"}) as spark:
         began = monotonic()
         messages = spark.readStream.format("kafka").options(**source, maxOffsetsPerTrigger=MAX_MESSAGES).load()
-        records = F.from_json(F.col("value").cast("string"), f"array<struct<{texts}, {numbers}>>")
-        decoded = messages.select(F.explode(records).alias("record")).select("record.*")
+        record = f"explode(from_json(cast(value AS string), 'array<struct<{texts}, {numbers}>>')) AS record"
+        decoded = messages.selectExpr(record).select("record.*")
         how = {"checkpointLocation": str(folder / "bare")}
         decoded.writeStream.foreachBatch(count).options(**how).trigger(availableNow=True).start().awaitTermination()
         seconds = monotonic() - began
