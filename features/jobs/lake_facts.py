@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from features.columnar.arrow_columns import micros
 from features.columnar.asof_join import key_codes
+from features.columnar.thread_map import in_threads
 from features.contention.container_resolution import OWN, moved_in, newest_reports
 from features.contention.lifetimes import (
     CONTAINER_SILENCE_US,
@@ -64,12 +65,14 @@ def moved_between(lake: Lake, start: datetime, end: datetime, facts: Facts) -> p
 
 def heard_between(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) -> Times:
     """Tables HEARD of what rows of some tables are about, hour by hour, since they may be many."""
-    measured, beats = [HEARD.empty_table()], [HEARD.empty_table()]
-    for first, last in _hours(lake, start, end, tables):
-        rows = [_times(lake, table, first, last) for table in tables]
-        measured.append(heard_in(pa.concat_tables([times.measured for times in rows])))
-        beats.append(heard_in(pa.concat_tables([times.beats for times in rows])))
-    return Times(pa.concat_tables(measured), pa.concat_tables(beats))
+
+    def heard(hour: tuple[datetime, datetime]) -> Times:
+        rows = [_times(lake, table, *hour) for table in tables]
+        return Times(*(heard_in(pa.concat_tables(parts)) for parts in zip(*rows, strict=True)))
+
+    none = Times(HEARD.empty_table(), HEARD.empty_table())
+    found = [none, *in_threads(heard, _hours(lake, start, end, tables))]
+    return Times(*(pa.concat_tables(parts) for parts in zip(*found, strict=True)))
 
 
 def _hours(lake: Lake, start: datetime, end: datetime, tables: tuple[str, ...]) -> Iterator[tuple[datetime, datetime]]:

@@ -16,9 +16,9 @@ from features.jobs.lake_facts import moved_between
 from ingest.lake.row_filter import microseconds, within
 from ingest.lake.tables import Lake
 
-CHUNK_ROWS = 250_000
+CHUNK_ROWS = 125_000
 """Samples computed at once: small enough to stay in the processor's caches, large enough not to notice the seams."""
-BLOCK_ROWS = 1_000_000
+BLOCK_ROWS = 500_000
 """Samples read at once: files hold up to an hour, and are not to be read again for every chunk."""
 LOOK_BACK = timedelta(microseconds=LOOK_BACK_US)
 KINDS = ("usage", "samples")

@@ -16,12 +16,17 @@ from ingest.schema.tables import TIMESTAMP
 AVERAGED = tuple(dict.fromkeys((*PRESSURE_COLUMNS, *COMPOSITION)))
 IDENTITY = ("cluster", "node", "container", "app", "team", "qos", "platform")
 
+MINUTES = tuple(
+    dict.fromkeys((*IDENTITY, "window_end", "arrived_at", "samples", "missing", "age_s", "qps", *AVERAGED, *PRESSURES))
+)
+"""Columns of `node_state` that are read."""
+
 
 def contention(state: pa.Table, profiles: pa.Table) -> pa.Table:
     """Five-minute windows of every container.
 
     Args:
-        state: rows of `node_state`, any order.
+        state: rows of `node_state`, any order; MINUTES suffice.
         profiles: as known at many times; the newest by a window's start has the app's largest load.
 
     Returns:

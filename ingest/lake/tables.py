@@ -309,6 +309,17 @@ class Lake:
         """Rows of the files that overlap [start, end), duplicates included: how much there is to read."""
         return sum(file.rows for file in self._files(self.fence(table), start, end))
 
+    def unmeasured(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> set[str]:
+        """Columns in which no file that overlaps [start, end) has a value, as their footers say."""
+        kind, files = self.table(table), self._files(self.fence(table), start, end)
+        unseen = set(kind.schema.names)
+        with unreadable(self.uri):
+            for fragment in self._dataset(kind, files).get_fragments():
+                groups = (fragment.metadata.row_group(i) for i in range(fragment.metadata.num_row_groups))
+                chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+                unseen -= {one.path_in_schema for one in chunks if not _is_empty(one)}
+        return unseen
+
     def files(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> list[str]:
         """Addresses of the files that count and overlap [start, end); duplicates and edges are the reader's.
 
@@ -502,6 +513,12 @@ class Lake:
 
     def _dataset(self, kind: Table, files: Sequence[DataFile]) -> ds.Dataset:
         return self.store.dataset(kind.name, [file.path for file in files], kind.schema)
+
+
+def _is_empty(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether a column chunk holds nulls alone."""
+    about = chunk.statistics
+    return about is not None and about.has_null_count and about.null_count == chunk.num_values
 
 
 def _since(fence: Fence, start: datetime) -> datetime:

@@ -69,7 +69,7 @@ def run_batch(usage: DataFrame, lake: Lake, stretch: Stretch, progress: Progress
         placed = samples.transform(on_placed_nodes, facts)
         again = placed if placed is samples else placed.transform(by_node, groups)
         _write_node_usage(again, lake, stretch, facts, progress)
-        counted = counted.unionByName(again.transform(with_rates, facts, stretch))
+        counted = counted.unionByName(again.transform(with_rates, facts, stretch), allowMissingColumns=True)
     state = counted.transform(by_node, groups).transform(with_node_state, facts).persist()
     apps, times = state.transform(by_app, groups), profile_times(stretch)
     whole = lake.read("node_usage", *stretch.ends(), columns=list(WHOLE))
@@ -115,8 +115,9 @@ def groups_of(spark: SparkSession, samples: int) -> int:
 
 
 def landed_usage(spark: SparkSession, lake: Lake, stretch: Stretch) -> DataFrame:
-    """Usage rows landed for the stretch; duplicates and late rows still in."""
-    return landed(spark, lake, USAGE, *stretch.samples())
+    """Usage rows landed for the stretch, duplicates and late rows still in, without columns that nothing is in."""
+    unmeasured = lake.unmeasured("usage", *stretch.samples())
+    return landed(spark, lake, USAGE, *stretch.samples()).drop(*unmeasured)
 
 
 def landed(spark: SparkSession, lake: Lake, table: Table, start: datetime, end: datetime) -> DataFrame:

@@ -6,7 +6,7 @@ Batches put whole nodes (or apps) into one partition each and hand the kernel ev
 thousands of groups costs what one for a single group does. Streams collect the samples of each node and minute.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,12 +33,12 @@ from features.metering.units import COLUMNS, READ, Hours
 from features.metering.usage_hours import metered, nodes_in
 from features.profiles.per_app import labels_of, profiles_of
 from features.schema.tables import ANTAGONISTS, CONTENTION, LABELS, METERED, NODE_STATE, PROFILES, TRAINING
-from features.training.five_minute import contention
+from features.training.five_minute import MINUTES, contention
 from features.training.residents import Sources
 from features.training.rows import training_rows
 from features.training.stratified_sample import COUNTED, TALLY, Draw, chosen, chosen_of, tally, total, weighted
 from ingest.lake.row_filter import within
-from ingest.schema.tables import NODE_USAGE, SAMPLES, TIMESTAMP, USAGE
+from ingest.schema.tables import NODE_USAGE, SAMPLES, TIMESTAMP, USAGE, Table
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -47,6 +47,11 @@ Batches = Iterator[pa.RecordBatch]
 Kernel = Callable[[pa.Table], pa.Table]
 APP_KEYS = ["cluster", "app"]
 NODE_KEYS = ["cluster", "node"]
+
+
+def _part(table: Table, names: Sequence[str]) -> pa.Schema:
+    """Some columns of a table."""
+    return pa.schema([table.schema.field(name) for name in names])
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -64,9 +69,16 @@ def whole_partitions(kernel: Kernel, schema: pa.Schema) -> Callable[[Batches], B
 
     def run(batches: Batches) -> Batches:
         if held := [batch for batch in batches if batch.num_rows]:
-            yield from kernel(pa.Table.from_batches(held).select(schema.names).cast(schema)).to_batches()
+            yield from kernel(in_schema(pa.Table.from_batches(held), schema)).to_batches()
 
     return run
+
+
+def in_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows, with nulls in columns that were left out since nothing is in them."""
+    there = set(rows.column_names)
+    columns = [rows[one.name] if one.name in there else pa.nulls(rows.num_rows, one.type) for one in schema]
+    return pa.table(columns, names=schema.names).cast(schema)
 
 
 def by_node(rows: DataFrame, partitions: int) -> DataFrame:
@@ -159,7 +171,7 @@ def with_node_usage(samples: DataFrame, facts: Facts, stretch: Stretch, impossib
 def with_node_state(usage: DataFrame, facts: Facts) -> DataFrame:
     """Node state of whole nodes.
 
-    In:  rows of table usage, from by_node.
+    In:  rows of table usage, from by_node; columns without any value may be left out.
     Out: rows of table node_state; partitions still hold whole nodes.
     """
     kernel = whole_partitions(lambda rows: node_state(rows, facts), USAGE.schema)
@@ -172,8 +184,8 @@ def with_contention(state: DataFrame, profiles: pa.Table) -> DataFrame:
     In:  rows of table node_state, from with_node_state.
     Out: rows of table contention.
     """
-    kernel = whole_partitions(lambda rows: contention(rows, profiles), NODE_STATE.schema)
-    return state.mapInArrow(kernel, spark_schema(CONTENTION.schema))
+    kernel = whole_partitions(lambda rows: contention(rows, profiles), _part(NODE_STATE, MINUTES))
+    return state.select(*MINUTES).mapInArrow(kernel, spark_schema(CONTENTION.schema))
 
 
 def with_antagonists(state: DataFrame) -> DataFrame:

@@ -225,3 +225,13 @@ def test_a_column_that_came_since_is_null_in_older_rows(tmp_path: Path) -> None:
 
     assert lake.read("usage")["cpu_cores"].to_pylist() == [None, 2.0]
     assert DeltaTable(str(tmp_path / "usage")).to_pyarrow_table()["cpu_cores"].null_count == 1
+
+
+def test_columns_without_any_value_are_named_by_what_files_say(lake: Lake) -> None:
+    land(lake, OffsetRange("usage", 0, 0, 1), usage_rows(("a", 0, None, 0)))
+    land(lake, OffsetRange("usage", 0, 1, 2), usage_rows(("a", 3600, 1.0, 1)))
+
+    assert {"cpu_cores", "memory_bytes"} <= lake.unmeasured("usage", end=T0 + timedelta(hours=1))
+    assert lake.unmeasured("usage") == set(USAGE.schema.names) - {
+        *("cluster", "node", "container", "interval_s", "ts", "cpu_cores", "topic", "partition", "offset", "arrived_at")
+    }
