@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable, PostCommitHookProperties
     from deltalake.transaction import AddAction, RemoveAction
 
-CHECKPOINT_EVERY = 10
+CHECKPOINT_EVERY = 6
 """Commits between checkpoints, which spare a reader the entries before."""
 STREAM_DAYS, DERIVED_DAYS = 2, 30
 """How long older versions of streamed and of computed tables can be read, at least. A stream commits every ten seconds,

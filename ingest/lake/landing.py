@@ -77,18 +77,19 @@ class Positions:
             added.
         """
         left, applications = list(stretches), self._applications([one.range for one in stretches])
+        fence = self.lake.last_seen(table)
         for tries in reversed(range(TRIES)):
-            fence = self.lake.fence(table)
             left = [one for one in left if self._is_next(fence, one.range, applications)]
             if not left:
                 break
             try:
                 for name, rows in self._apart(left):
                     self._land_apart(name, rows, applications)
-                self._land_rows(table, left, applications)
+                self._land_rows(fence, left, applications)
             except Taken:
                 if not tries:
                     raise
+                fence.refresh()
             else:
                 break
         return [one.range for one in stretches if one not in left]
@@ -130,13 +131,13 @@ class Positions:
         if moves:
             self._commit(fence, moves, pa.concat_tables(rows))
 
-    def _land_rows(self, table: str, stretches: Sequence[RangeRows], applications: Mapping[OffsetRange, str]) -> None:
-        fence, moves = self.lake.fence(table), {}
+    def _land_rows(self, fence: Fence, stretches: Sequence[RangeRows], applications: Mapping[OffsetRange, str]) -> None:
+        moves = {}
         for one in stretches:
             application = applications[one.range]
             at = fence.at(application)
             if at is not None and at > one.range.start:
-                raise Taken(table)
+                raise Taken(fence.kind.name)
             moves[application] = at, one.range.end
         self._commit(fence, moves, pa.concat_tables([one.rows for one in stretches]))
 

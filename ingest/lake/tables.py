@@ -119,8 +119,13 @@ class Lake:
         found.refresh()
         return found
 
+    def last_seen(self, table: str) -> Fence:
+        """What commits to a table, as it was last looked at; what is committed to it is refused where that is old."""
+        found = self._held(table)
+        return found if found.version >= 0 else self.fence(table)
+
     def _held(self, table: str) -> Fence:
-        """What commits to a table, as it was last looked at."""
+        """What commits to a table, as it was last looked at, if it ever was."""
         return self._fences.setdefault(table, Fence(self.store, self.table(table)))
 
     def version(self, table: str) -> int:
