@@ -27,11 +27,13 @@ from ingest.pipeline.kafka_source import ConsumerSettings, KafkaSource
 from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.node_capacity import KafkaCapacities
 from ingest.pipeline.runner import NATIVE_FORMATS
-from ingest.schema.errors import IngestError
+from ingest.schema.errors import DamagedLake, IngestError
 
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 0.1
+UNREACHED_S = 60.0
+"""Until a lake that could not be reached is asked again, which takes some seconds each time."""
 
 Published = Callable[[int, int, int], None]
 """Called with version, nodes and residents of each snapshot."""
@@ -62,6 +64,7 @@ class NewestProfiles:
         self._lake = lake
         self._files: list[str] | None = None
         self._rows: pa.Table = PROFILES.schema.empty_table()
+        self._again_s = 0.0
 
     def by(self, now_us: int) -> pa.Table:
         """Rows that stand at a time, or later.
@@ -69,16 +72,31 @@ class NewestProfiles:
         Args:
             now_us: that time, never before one that was asked for, microseconds since 1970.
 
+        Where the lake cannot be reached, those of before stand: scores would be neutral without any.
+
         Raises:
-            IngestError: they cannot be read; those of before are forgotten.
+            IngestError: they are damaged, or were never read.
         """
+        if monotonic() < self._again_s:
+            return self._rows
+        try:
+            self._look(now_us)
+        except DamagedLake:
+            raise
+        except IngestError as error:
+            if self._files is None:
+                raise
+            self._again_s = monotonic() + UNREACHED_S
+            log.warning("cannot read profiles; those read last are used", error=str(error))
+        return self._rows
+
+    def _look(self, now_us: int) -> None:
         files = self._lake.files(PROFILES.name)
         if files != self._files:
-            self._files, rows = None, PROFILES.schema.empty_table()
+            rows = PROFILES.schema.empty_table()
             for piece in self._lake.pieces(PROFILES.name):
                 rows = newest(pa.concat_tables([rows, piece]), now_us)
             self._files, self._rows = files, rows.combine_chunks()
-        return self._rows
 
 
 def refresh_from_files(
