@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -17,10 +18,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from features.columnar.arrow_columns import Ints
+from features.columnar.arrow_columns import Ints, micros
 from features.columnar.asof_join import NEVER
+from features.columnar.composite_keys import joint
+from features.columnar.group_means import group_codes
 from features.columnar.hashing import Hashes, of_windows
-from features.columnar.windows import WINDOW_US
+from features.columnar.packed_rows import packed, unpacked
+from features.columnar.windows import WINDOW_US, window_end
 from features.contention.container_resolution import MOVED, OWN, moved_in, resolved
 from features.contention.correlation import antagonists
 from features.contention.node_state import Facts, node_state
@@ -47,6 +51,18 @@ Batches = Iterator[pa.RecordBatch]
 Kernel = Callable[[pa.Table], pa.Table]
 APP_KEYS = ["cluster", "app"]
 NODE_KEYS = ["cluster", "node"]
+MINUTES_PACKED = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("node", pa.string()),
+        ("window_end", TIMESTAMP),
+        ("usage", pa.binary()),
+        ("sample", pa.binary()),
+    ]
+)
+"""Rows of usage, or samples, of a node and minute, as one value."""
+WINDOWS = 1_000
+"""Windows of nodes that are computed at once."""
 
 
 def _part(table: Table, names: Sequence[str]) -> pa.Schema:
@@ -291,27 +307,41 @@ def tables(batches: Batches) -> Iterator[pa.Table]:
 
 
 def node_minutes(usage: DataFrame, samples: DataFrame) -> DataFrame:
-    """Tag usage with the minute it lies in, and samples with every minute whose rates may need them.
+    """Pack usage by the minute it lies in, and samples for every minute whose rates may need them.
 
     In:  rows of table usage, and of table samples.
-    Out: cluster, node, window_end, and either `usage` or `sample` (a whole row; the other is null).
+    Out: MINUTES_PACKED: rows of a node and minute, either `usage` or `sample` (the other is null).
     """
-    minute = f"timestamp_micros((unix_micros(ts) - 1000) div {WINDOW_US} * {WINDOW_US} + {WINDOW_US})"
-    row, sample = F.struct(*USAGE.schema.names).alias("usage"), F.struct(*SAMPLES.schema.names).alias("sample")
-    no_row = F.lit(None).cast(spark_schema(USAGE.schema)).alias("usage")
-    no_sample = F.lit(None).cast(spark_schema(SAMPLES.schema)).alias("sample")
-    later = F.explode(F.array(*(F.lit(k) for k in range(LOOK_BACK_US // WINDOW_US + 1)))).alias("later")
-    of_usage = usage.select(*NODE_KEYS, F.expr(minute).alias("window_end"), row, no_sample)
-    of_samples = samples.select(*NODE_KEYS, F.expr(minute).alias("own"), no_row, sample, later)
-    leant_on = F.expr("own + make_interval(0, 0, 0, 0, 0, later)").alias("window_end")
-    return of_usage.unionByName(of_samples.select(*NODE_KEYS, leant_on, "usage", "sample"))
+    of_usage = usage.mapInArrow(_packing(USAGE, "usage", 0), spark_schema(MINUTES_PACKED))
+    later = LOOK_BACK_US // WINDOW_US
+    return of_usage.unionByName(samples.mapInArrow(_packing(SAMPLES, "sample", later), spark_schema(MINUTES_PACKED)))
+
+
+def _packing(table: Table, column: str, later: int) -> Callable[[Batches], Batches]:
+    """A function for mapInArrow that packs rows for their own minute, and for so many later ones."""
+
+    def pack(rows: pa.Table) -> pa.RecordBatch:
+        ends = window_end(micros(rows["ts"]), WINDOW_US)
+        node = group_codes(rows, NODE_KEYS)
+        first, values = zip(*packed(rows, joint([node, (ends - ends.min()) // WINDOW_US])), strict=True)
+        at, repeated = np.repeat(first, later + 1), np.tile(np.arange(later + 1), len(first))
+        columns = {name: rows[name].take(pa.array(at)).combine_chunks() for name in NODE_KEYS}
+        columns["window_end"] = pa.array(ends[at] + repeated * WINDOW_US, TIMESTAMP)
+        columns |= {"usage": pa.nulls(len(at), pa.binary()), "sample": pa.nulls(len(at), pa.binary())}
+        columns[column] = pa.array(values, pa.binary()).take(pa.array(np.repeat(np.arange(len(first)), later + 1)))
+        return pa.RecordBatch.from_pydict(columns, schema=MINUTES_PACKED)
+
+    def kernel(batches: Batches) -> Batches:
+        return (pack(rows.select(table.schema.names).cast(table.schema)) for rows in tables(batches))
+
+    return kernel
 
 
 def node_windows(minutes: DataFrame) -> DataFrame:
     """Collect what belongs to each node and minute into one row, as streams need it.
 
     In:  node_minutes.
-    Out: cluster, node, window_end, usage and samples (arrays of whole rows).
+    Out: cluster, node, window_end, usage and samples (arrays of packed rows).
     """
     rows = F.collect_list("usage").alias("usage"), F.collect_list("sample").alias("samples")
     return minutes.groupBy(*NODE_KEYS, "window_end").agg(*rows)
@@ -325,8 +355,8 @@ def with_windows_state(windows: DataFrame, facts: Facts) -> DataFrame:
     """
 
     def kernel(batches: Batches) -> Batches:
-        for batch in batches:
-            yield from windows_state(batch, facts).to_batches()
+        for part in _parts(batches):
+            yield from windows_state(part, facts).to_batches()
 
     return windows.select("window_end", "usage", "samples").mapInArrow(kernel, spark_schema(NODE_STATE.schema))
 
@@ -339,10 +369,15 @@ def with_messages(windows: DataFrame, facts: Facts) -> DataFrame:
     """
 
     def kernel(batches: Batches) -> Batches:
-        for batch in batches:
-            yield from messages(windows_state(batch, facts)).to_batches()
+        for part in _parts(batches):
+            yield from messages(windows_state(part, facts)).to_batches()
 
     return windows.select("window_end", "usage", "samples").mapInArrow(kernel, spark_schema(MESSAGE))
+
+
+def _parts(batches: Batches) -> Batches:
+    """The batches, cut so that their rows fit into the processor's caches."""
+    return (batch.slice(at, WINDOWS) for batch in batches for at in range(0, batch.num_rows, WINDOWS))
 
 
 def windows_state(batch: pa.RecordBatch, facts: Facts) -> pa.Table:
@@ -360,8 +395,7 @@ def rated_in(batch: pa.RecordBatch, end: pa.Scalar, facts: Facts) -> pa.Table:
 
 def flattened(batch: pa.RecordBatch, column: str, schema: pa.Schema) -> pa.Table:
     """The rows of all windows of a batch."""
-    rows = pa.RecordBatch.from_struct_array(batch.column(column).flatten())
-    return pa.Table.from_batches([rows]).cast(schema)
+    return unpacked(batch.column(column).flatten().to_pylist(), schema)
 
 
 def _ends(batch: pa.RecordBatch) -> pa.Array:
