@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from features.jobs.spark.steps import spark_schema
+from features.jobs.spark.steps import Batches, Read, spark_schema
 from ingest.pipeline.consumer_loop import Formats
 from ingest.pipeline.plausibility import Capacities
 from ingest.pipeline.transform import land
@@ -20,18 +20,26 @@ MESSAGE_COLUMNS = ("value", "topic", "partition", "offset", "timestamp")
 def decoded(messages: DataFrame, table: Table, formats: Formats, nodes: pa.Table) -> DataFrame:
     """Rows of a stream of messages of topics that turn into one table; rejects are left out, the consumer writes them.
 
-    In:  value, topic, partition, offset, timestamp, as Spark's Kafka source names them.
+    In:  MESSAGE_COLUMNS, as Spark's Kafka source names them.
     Out: rows of the table.
     """
-    capacities = Capacities().updated(nodes)
+    read = decoding(formats, nodes)
 
-    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for part in message_batches(batch):
-                decode = formats.decoders[part.range.topic]
-                yield from land(part, decode, capacities, cluster=formats.cluster).rows.to_batches()
+    def kernel(batches: Batches) -> Batches:
+        return (batch for rows in read(batches) for batch in rows.to_batches())
 
     return messages.select(*MESSAGE_COLUMNS).mapInArrow(kernel, spark_schema(table.schema))
+
+
+def decoding(formats: Formats, nodes: pa.Table) -> Read:
+    """A function that makes rows of messages, see `decoded`."""
+    capacities = Capacities().updated(nodes)
+
+    def read(batches: Batches) -> Iterator[pa.Table]:
+        for part in (part for batch in batches for part in message_batches(batch)):
+            yield land(part, formats.decoders[part.range.topic], capacities, cluster=formats.cluster).rows
+
+    return read
 
 
 def message_batches(batch: pa.RecordBatch) -> Iterator[MessageBatch]:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 Batches = Iterator[pa.RecordBatch]
 Kernel = Callable[[pa.Table], pa.Table]
+Read = Callable[[Batches], Iterator[pa.Table]]
+"""Makes rows of a table, such as of messages."""
 APP_KEYS = ["cluster", "app"]
 NODE_KEYS = ["cluster", "node"]
 MINUTES_PACKED = pa.schema(
@@ -306,35 +308,32 @@ def tables(batches: Batches) -> Iterator[pa.Table]:
     return (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
 
 
-def node_minutes(usage: DataFrame, samples: DataFrame) -> DataFrame:
+def node_minutes(source: DataFrame, table: Table, read: Read, keep: Kernel) -> DataFrame:
     """Pack usage by the minute it lies in, and samples for every minute whose rates may need them.
 
-    In:  rows of table usage, and of table samples.
+    In:  whatever `read` makes rows of table usage, or samples, of, of which `keep` keeps some.
     Out: MINUTES_PACKED: rows of a node and minute, either `usage` or `sample` (the other is null).
     """
-    of_usage = usage.mapInArrow(_packing(USAGE, "usage", 0), spark_schema(MINUTES_PACKED))
-    later = LOOK_BACK_US // WINDOW_US
-    return of_usage.unionByName(samples.mapInArrow(_packing(SAMPLES, "sample", later), spark_schema(MINUTES_PACKED)))
-
-
-def _packing(table: Table, column: str, later: int) -> Callable[[Batches], Batches]:
-    """A function for mapInArrow that packs rows for their own minute, and for so many later ones."""
-
-    def pack(rows: pa.Table) -> pa.RecordBatch:
-        ends = window_end(micros(rows["ts"]), WINDOW_US)
-        node = group_codes(rows, NODE_KEYS)
-        first, values = zip(*packed(rows, joint([node, (ends - ends.min()) // WINDOW_US])), strict=True)
-        at, repeated = np.repeat(first, later + 1), np.tile(np.arange(later + 1), len(first))
-        columns = {name: rows[name].take(pa.array(at)).combine_chunks() for name in NODE_KEYS}
-        columns["window_end"] = pa.array(ends[at] + repeated * WINDOW_US, TIMESTAMP)
-        columns |= {"usage": pa.nulls(len(at), pa.binary()), "sample": pa.nulls(len(at), pa.binary())}
-        columns[column] = pa.array(values, pa.binary()).take(pa.array(np.repeat(np.arange(len(first)), later + 1)))
-        return pa.RecordBatch.from_pydict(columns, schema=MINUTES_PACKED)
+    column, later = ("usage", 0) if table is USAGE else ("sample", LOOK_BACK_US // WINDOW_US)
 
     def kernel(batches: Batches) -> Batches:
-        return (pack(rows.select(table.schema.names).cast(table.schema)) for rows in tables(batches))
+        kept = (keep(rows).select(table.schema.names) for rows in read(batches))
+        return (_packed(rows.cast(table.schema), column, later) for rows in kept if rows.num_rows)
 
-    return kernel
+    return source.mapInArrow(kernel, spark_schema(MINUTES_PACKED))
+
+
+def _packed(rows: pa.Table, column: str, later: int) -> pa.RecordBatch:
+    """Rows packed for their own minute, and for so many later ones."""
+    ends = window_end(micros(rows["ts"]), WINDOW_US)
+    code = joint([group_codes(rows, NODE_KEYS), (ends - ends.min()) // WINDOW_US])
+    first, values = zip(*packed(rows, code), strict=True)
+    at, again = np.repeat(first, later + 1), np.tile(np.arange(later + 1), len(first))
+    columns = {name: rows[name].take(pa.array(at)).combine_chunks() for name in NODE_KEYS}
+    columns["window_end"] = pa.array(ends[at] + again * WINDOW_US, TIMESTAMP)
+    columns |= dict.fromkeys(("usage", "sample"), pa.nulls(len(at), pa.binary()))
+    columns[column] = pa.array(values, pa.binary()).take(pa.array(np.repeat(np.arange(len(first)), later + 1)))
+    return pa.RecordBatch.from_pydict(columns, schema=MINUTES_PACKED)
 
 
 def node_windows(minutes: DataFrame) -> DataFrame:

@@ -11,15 +11,18 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import time_ns
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from features.columnar.arrow_columns import micros
 from features.contention.node_state import Facts, undeleted
-from features.jobs.spark.decoding import decoded
+from features.jobs.spark.decoding import MESSAGE_COLUMNS, decoding
 from features.jobs.spark.lake_tables import address, stream_of
-from features.jobs.spark.steps import node_minutes, node_windows, with_messages, with_windows_state
+from features.jobs.spark.steps import Read, node_minutes, node_windows, tables, with_messages, with_windows_state
 from ingest.kafka_io.connection import Brokers, for_spark, spark_source
 from ingest.kafka_io.topic_admin import TopicAdmin
 from ingest.lake.tables import Lake
@@ -33,11 +36,13 @@ JOB = "follow"
 WATERMARK = "14 minutes"
 """Lateness limit, plus clocks up to five minutes ahead, plus minutes that samples are kept for, plus partitions read
 unevenly."""
-AHEAD = "5 minutes"
+AHEAD_US = 300 * 1_000_000
 """What a producer dates later than that is left out: it would carry the watermark past everything else."""
 LIVE_WATERMARK = "7 minutes"
-LIVE_AHEAD = "1 minute"
+LIVE_AHEAD_US = 60 * 1_000_000
 """Refreshers need the last minutes only, and no clock that runs ahead may take them away."""
+EVER_US = 1 << 60
+"""A row may be dated as it will; whether it came in time is the kernel's rule."""
 QUERY_ID = "sql.streaming.queryId"
 """Property in which Spark keeps the id of a query, the same as long as its checkpoint is."""
 MAX_MESSAGES = 200_000
@@ -78,16 +83,18 @@ def _unchecked() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """What is followed: streams of rows of usage and of samples.
+    """What is followed.
 
     Args:
-        usage: rows of usage.
-        samples: rows of samples.
+        usage: what becomes rows of usage.
+        samples: what becomes rows of samples.
+        read: makes these rows.
         check: called before a batch is written; raises when a topic was recreated.
     """
 
     usage: DataFrame
     samples: DataFrame
+    read: Read = tables
     check: Callable[[], None] = _unchecked
 
 
@@ -124,9 +131,7 @@ def from_kafka(spark: SparkSession, lake: Lake, broker: Broker) -> Streams:
     nodes = lake.read("nodes")
     usage = _messages(spark, broker, (USAGE.name,))
     samples = _messages(spark, broker, (SAMPLES.name, *broker.foreign))
-    return Streams(
-        decoded(usage, USAGE, broker.formats, nodes), decoded(samples, SAMPLES, broker.formats, nodes), check
-    )
+    return Streams(usage, samples, decoding(broker.formats, nodes), check)
 
 
 def _check_topics(lake: Lake, broker: Broker) -> None:
@@ -145,7 +150,7 @@ def _messages(spark: SparkSession, broker: Broker, topics: Sequence[str]) -> Dat
         "startingOffsets": json.dumps(begin) if begin else "earliest",
         "maxOffsetsPerTrigger": str(MAX_MESSAGES),
     }
-    return spark.readStream.format("kafka").options(**options).load()
+    return spark.readStream.format("kafka").options(**options).load().select(*MESSAGE_COLUMNS)
 
 
 def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> StreamingQuery:
@@ -170,7 +175,7 @@ def follow(streams: Streams, lake: Lake, how: Follow, progress: Progress) -> Str
         origin = BatchId(f"{how.job}.{query}", batch)  # numbers begin anew where a checkpoint was lost
         progress(batch, lake.append_staged("node_state", staged, origin))
 
-    return _start(streams, _Mode("append", WATERMARK), how, write)
+    return _start(streams, _Mode("append", WATERMARK, EVER_US), how, write)
 
 
 def publish(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str) -> StreamingQuery:
@@ -192,23 +197,28 @@ def publish(streams: Streams, lake: Lake, how: Follow, bootstrap: Brokers | str)
         target = {**for_spark(bootstrap), "topic": NODE_STATE.name}
         windows.transform(with_messages, facts).write.format("kafka").options(**target).save()
 
-    sane = f"ts <= arrived_at + interval {LIVE_AHEAD}"
-    dated = Streams(streams.usage.where(sane), streams.samples.where(sane))
-    return _start(dated, _Mode("update", LIVE_WATERMARK), how, send)
+    return _start(streams, _Mode("update", LIVE_WATERMARK, LIVE_AHEAD_US), how, send)
 
 
 class _Mode(NamedTuple):
-    """How Spark puts windows out, and how long it waits for late rows."""
+    """How Spark puts windows out, how long it waits for late rows, and how far after its arrival a row may be dated."""
 
     output: str
     watermark: str
+    ahead_us: int
 
 
 def _start(streams: Streams, mode: _Mode, how: Follow, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
-    dated = (
-        rows.where(f"arrived_at <= current_timestamp() + interval {AHEAD}") for rows in (streams.usage, streams.samples)
+    def dated(rows: pa.Table) -> pa.Table:
+        arrived_us = micros(rows["arrived_at"])
+        good = (arrived_us <= time_ns() // 1000 + AHEAD_US) & (micros(rows["ts"]) <= arrived_us + mode.ahead_us)
+        return rows.filter(pa.array(good))
+
+    usage, samples = (
+        node_minutes(source, table, streams.read, dated)
+        for source, table in ((streams.usage, USAGE), (streams.samples, SAMPLES))
     )
-    windows = node_minutes(*dated).withWatermark("window_end", mode.watermark).transform(node_windows)
+    windows = usage.unionByName(samples).withWatermark("window_end", mode.watermark).transform(node_windows)
     writer = windows.writeStream.outputMode(mode.output).foreachBatch(write)
     kept = writer.option("checkpointLocation", str(how.checkpoint))
     timed = kept.trigger(processingTime=how.every) if how.every else kept.trigger(availableNow=True)
