@@ -104,12 +104,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.s3.uploads[upload := uuid4().hex] = {}
             self.answer(200, f"<R><UploadId>{upload}</UploadId></R>".encode())
         else:
-            parts = self.s3.uploads.pop(self.query["uploadId"])
-            self.keep(b"".join(parts[number] for number in sorted(parts)))
+            parts = self.s3.uploads.pop(self.query["uploadId"], None)
+            if parts is None:
+                self.answer(404, b"<Error><Code>NoSuchUpload</Code></Error>")
+            else:
+                self.keep(b"".join(parts[number] for number in sorted(parts)))
 
     def do_DELETE(self) -> None:
-        self.s3.objects.pop(self.name, None)
-        self.answer(204)
+        if upload := self.query.get("uploadId"):
+            self.answer(204 if self.s3.uploads.pop(upload, None) is not None else 404)
+        else:
+            self.s3.objects.pop(self.name, None)
+            self.answer(204)
 
     def do_GET(self) -> None:
         content, written = self.s3.objects.get(self.name), self.s3.written.get(self.name, "")

@@ -36,12 +36,9 @@ def push(bucket: Bucket, source: Path, progress: Progress) -> None:
     Raises:
         IngestError: the bucket does not answer.
     """
-    import obstore
-
     paths = [path for path in source.rglob("*") if path.is_file()]
     done, total = 0, sum(path.stat().st_size for path in paths)
     for path in sorted(paths, key=lambda one: (one.parent.name == LOG, one.as_posix())):
-        with bucket.reached():
-            obstore.put(bucket.objects, path.relative_to(source).as_posix(), path)
+        bucket.upload(path, path.relative_to(source).as_posix())
         done += path.stat().st_size
         progress(done, total)

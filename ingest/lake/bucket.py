@@ -83,12 +83,27 @@ class Bucket:
 
     def adopt(self, table: str, files: Sequence[tuple[Path, str]]) -> None:
         """Upload the files; an answered PUT is durable."""
-        import obstore
-
         for local, path in files:
-            with self.reached():
-                obstore.put(self.objects, f"{table}/{path}", local)
+            self.upload(local, f"{table}/{path}")
             local.unlink()
+
+    def upload(self, local: Path, name: str) -> None:
+        """Put a file under a name that nothing else has, or that has the same content.
+
+        A large one goes in parts. Where the answer to the last request is lost, the client asks again, and hears that
+        there is no such upload: it is over then.
+        """
+        import obstore
+        from obstore.exceptions import BaseError
+
+        with self.reached():
+            try:
+                obstore.put(self.objects, name, local)
+            except (BaseError, FileNotFoundError):
+                with suppress(BaseError, FileNotFoundError):
+                    if obstore.head(self.objects, name)["size"] == local.stat().st_size:
+                        return
+                raise
 
     def dataset(self, table: str, paths: Sequence[str], schema: pa.Schema | None) -> ds.Dataset:
         """Rows of objects, of which only what is needed is fetched."""

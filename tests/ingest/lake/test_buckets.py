@@ -162,6 +162,28 @@ def test_a_file_of_many_megabytes_comes_back_unchanged_and_of_one_column_little_
     assert lake.rows("state").equals(rows)
 
 
+def test_a_large_file_whose_upload_was_confirmed_in_vain_is_there(s3: S3Server, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.write_bytes(content := np.random.default_rng(1).bytes(12 << 20))
+    s3.unanswered.add("bucket/lake/usage/large.parquet")
+
+    Bucket(ADDRESS).adopt("usage", [(large, "large.parquet")])
+
+    assert s3.objects["bucket/lake/usage/large.parquet"] == content
+    assert not s3.unanswered
+
+
+def test_a_large_file_that_is_refused_is_not_there(s3: S3Server, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.write_bytes(bytes(12 << 20))
+    s3.refused.add("POST bucket/lake/usage/large.parquet")
+
+    with pytest.raises(IngestError, match="cannot be reached"):
+        Bucket(ADDRESS).adopt("usage", [(large, "large.parquet")])
+
+    assert large.exists()
+
+
 def test_a_file_that_no_version_names_goes_once_it_has_been_there_for_a_week(s3: S3Server) -> None:
     lake = Lake.open(ADDRESS, TABLES)
     land(lake, [0])
