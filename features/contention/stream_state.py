@@ -47,9 +47,10 @@ def messages(state: pa.Table) -> pa.Table:
 
 def _parts(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
     starts = np.append(group_starts(group_codes(rows, ["cluster", "node", "ts"])), rows.num_rows)
-    numbered = rows
+    numbered = rows.select([name for name in rows.column_names if rows[name].null_count < max(rows.num_rows, 1)])
     for time in NAMES.values():
-        numbered = numbered.set_column(PUBLISHED.index(time), time, pa.array(micros(rows[time]) // 1000))
+        at = numbered.schema.get_field_index(time)
+        numbered = numbered.set_column(at, time, pa.array(micros(rows[time]) // 1000))
     for start, end in pairwise(starts):
         for part in range(start, end, MAX_CONTAINERS):
             records = numbered.slice(part, min(MAX_CONTAINERS, end - part)).to_pylist()
