@@ -38,7 +38,7 @@ class GroupMeans:
         return np.add.reduceat(self.weight, self.starts)
 
     def __call__(self, values: Floats) -> Floats:
-        """(g,) mean of (n,) values in each group; NaN is left out, and the mean of a group without a value.
+        """(g,) mean of (n,) values in each group. NaN values are left out; the mean of a group without a value is NaN.
 
         Source: the definition of a weighted mean.
         """

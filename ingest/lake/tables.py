@@ -315,9 +315,9 @@ class Lake:
         return sum(file.rows for file in self._files(self.fence(table), start, end))
 
     def unmeasured(self, table: str, start: datetime = EPOCH, end: datetime = FOREVER) -> set[str]:
-        """Columns in which no file that overlaps [start, end) has a value, as their footers say."""
+        """Columns that may be null in which no file that overlaps [start, end) has a value, as their footers say."""
         kind, files = self.table(table), self._files(self.fence(table), start, end)
-        unseen = set(kind.schema.names)
+        unseen = {one.name for one in kind.schema if one.nullable}
         with unreadable(self.uri):
             for fragment in self._dataset(kind, files).get_fragments():
                 groups = (fragment.metadata.row_group(i) for i in range(fragment.metadata.num_row_groups))

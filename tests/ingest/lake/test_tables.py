@@ -228,6 +228,8 @@ def test_a_column_that_came_since_is_null_in_older_rows(tmp_path: Path) -> None:
 
 
 def test_columns_without_any_value_are_named_by_what_files_say(lake: Lake) -> None:
+    assert not {"ts", "node", "arrived_at"} & lake.unmeasured("usage")
+
     land(lake, OffsetRange("usage", 0, 0, 1), usage_rows(("a", 0, None, 0)))
     land(lake, OffsetRange("usage", 0, 1, 2), usage_rows(("a", 3600, 1.0, 1)))
 
