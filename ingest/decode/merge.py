@@ -19,6 +19,8 @@ def decode_some(decode: Decode, messages: pa.BinaryArray, context: Context, numb
 
 def merged(table: str, parts: Sequence[Decoded]) -> Decoded:
     """Results for different messages of one batch as one, in the order of the messages."""
+    if len(parts) == 1:
+        return parts[0]
     rows = pa.concat_tables([rows_schema(LANDED[table]).empty_table(), *(part.rows for part in parts)])
     rejects = pa.concat_tables([REJECTS.empty_table(), *(part.rejects for part in parts)])
     return Decoded(table, _in_order(rows), _in_order(rejects), total_counts(part.unknown_fields for part in parts))

@@ -11,9 +11,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ingest.decode.batch_columns import Matrix, read_alike
+from ingest.decode.arrow_json import read_good
 from ingest.decode.columns import Checked, check_column, check_time
-from ingest.decode.contract import MISSING_KEY, Context, Decode, Decoded, Reject, rejects_table, rows_schema
+from ingest.decode.contract import (
+    MISSING_KEY,
+    REJECTS,
+    Context,
+    Decode,
+    Decoded,
+    Reject,
+    rejects_table,
+    rows_schema,
+)
 from ingest.decode.json_records import Records, envelope, parse
 from ingest.decode.merge import decode_some, merged
 from ingest.schema.tables import LANDING, Column, Table
@@ -31,32 +40,28 @@ def decoder(table: Table) -> Decode:
 
     def decode_each(messages: pa.BinaryArray, context: Context) -> Decoded:
         records, undecodable = parse(messages)
-        return checked(records, None, Counter(chain.from_iterable(records.values)), undecodable, context=context)
-
-    def checked(
-        records: Records,
-        matrix: Matrix | None,
-        names: Mapping[str, int],
-        undecodable: list[Reject],
-        *,
-        context: Context,
-    ) -> Decoded:
-        keys = _check_required(required, records, context, matrix)
-        records, matrix = records.where(keys.keep), matrix and matrix.where(keys.keep)
-        found, faulty = _check_optional(optional, records, names, matrix)
-        message = pa.array(records.message, pa.int32())
-        by_name = {**keys.columns, **found, "message": message}
-        rows = pa.Table.from_arrays([by_name[name] for name in schema.names], schema=schema)
+        names = Counter(chain.from_iterable(records.values))
+        keys = _check_required(required, records, context)
+        records = records.where(keys.keep)
+        found, faulty = _check_optional(optional, records, names)
+        by_name = {**keys.columns, **found, "message": pa.array(records.message, pa.int32())}
         rejects = rejects_table([*undecodable, *keys.rejects, *faulty])
         unknown = bounded_counts({name: count for name, count in names.items() if name not in known})
-        return Decoded(table.name, rows, rejects, unknown)
+        return Decoded(table.name, pa.table([by_name[name] for name in schema.names], schema=schema), rejects, unknown)
 
     def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
-        alike, odd = read_alike(messages, columns)
-        if alike is None:
-            return decode_each(messages, context)
-        whole = checked(*alike, [], context=context)
-        return merged(table.name, [whole, decode_some(decode_each, messages, context, odd)]) if odd else whole
+        good, odd = read_good(messages, columns, context)
+        parts = [
+            Decoded(
+                table.name,
+                pa.table([*found.values(), message], schema=schema),
+                REJECTS.empty_table(),
+                bounded_counts(unknown),
+            )
+            for found, message, unknown in good
+        ]
+        rest = [decode_some(decode_each, messages, context, odd)] if odd else []
+        return merged(table.name, [*parts, *rest])
 
     return decode
 
@@ -69,11 +74,8 @@ class _Keys(NamedTuple):
     rejects: list[Reject]
 
 
-def _check_required(columns: Sequence[Column], records: Records, context: Context, matrix: Matrix | None) -> _Keys:
-    checked = {
-        column.name: (matrix and matrix.checked(column)) or _check_key(column, records, context, matrix)
-        for column in columns
-    }
+def _check_required(columns: Sequence[Column], records: Records, context: Context) -> _Keys:
+    checked = {column.name: _check_key(column, records, context) for column in columns}
     first: dict[int, tuple[str, str]] = {}
     for name, (values, faults) in checked.items():
         for row, reason, detail in faults:
@@ -87,8 +89,8 @@ def _check_required(columns: Sequence[Column], records: Records, context: Contex
     return _Keys({name: result.values.filter(mask) for name, result in checked.items()}, keep, rejects)
 
 
-def _check_key(column: Column, records: Records, context: Context, matrix: Matrix | None) -> Checked:
-    values = _values(column, records, matrix)
+def _check_key(column: Column, records: Records, context: Context) -> Checked:
+    values = _values(column, records)
     if pa.types.is_timestamp(column.type):
         arrived = context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
         return check_time(values, arrived[np.array(records.message, dtype=np.int64)])
@@ -99,14 +101,12 @@ def _check_key(column: Column, records: Records, context: Context, matrix: Matri
     return check_column(column, values)
 
 
-def _values(column: Column, records: Records, matrix: Matrix | None) -> Sequence[object]:
-    if matrix is not None and column.name in matrix.others:
-        return matrix.others[column.name]
+def _values(column: Column, records: Records) -> Sequence[object]:
     return [record.get(column.name) for record in records.values]
 
 
 def _check_optional(
-    columns: Sequence[Column], records: Records, names: Mapping[str, int], matrix: Matrix | None
+    columns: Sequence[Column], records: Records, names: Mapping[str, int]
 ) -> tuple[dict[str, pa.Array], list[Reject]]:
     found: dict[str, pa.Array] = {}
     rejects: list[Reject] = []
@@ -114,8 +114,7 @@ def _check_optional(
         if column.name not in names:
             found[column.name] = pa.nulls(len(records.values), column.type)
             continue
-        checked = matrix and matrix.checked(column)
-        found[column.name], faults = checked or check_column(column, _values(column, records, matrix))
+        found[column.name], faults = check_column(column, _values(column, records))
         rejects += [
             Reject(records.message[row], f"{records.index[row]}.{column.name}", reason, detail)
             for row, reason, detail in faults

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.decode.contract import REASONS, Context, Decoded, rows_schema
+from ingest.decode.formats import native
 from ingest.decode.formats.native import decoder
-from ingest.schema.tables import MAX_MESSAGE_BYTES, NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
+from ingest.schema.tables import LIVE_STATE, MAX_MESSAGE_BYTES, NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
 from ingest.schema.unknown_fields import MAX_UNKNOWN_NAMES, OTHERS
 
 ARRIVED = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -236,3 +237,54 @@ def test_records_that_are_not_like_the_others_change_nothing_about_them() -> Non
     assert whole.rows.to_pylist() == [{**row, "message": i} for i, p in enumerate(parts) for row in p.rows.to_pylist()]
     assert sorted(reasons(whole)) == sorted(reject for part in parts for reject in reasons(part))
     assert whole.unknown_fields == {"x": 1}
+
+
+GOOD_TEXT = usage()
+VALUES = (
+    *("1e999", "-1e999", "1e-400", "-0", "NaN", "Infinity", "-Infinity", "01", "1.", "2.0", "2.5", "-1", "17", "1e307"),
+    *("9007199254740993", "123456789012345678901234567890", "true", "null", "[1]", "{}", "[]", '["t"]', '["t",null]'),
+    *('"2"', '""', r'"\u0000"', r'"\ud800"', r'"\ud83d\ude00"', '{"a":"b"}', '"0-3,8"', '"LS"', '"add"'),
+    *("[" * 3_000, '{"x":' * 3_000, f"{TS}", f"{TS}.25", f"{TS}000", '"2026-03-01T11:59:55Z"', '"2026-03-01T11:59:55"'),
+)
+AROUND = (
+    *(b"%b", b"[%b]", b"[%b,%b]", b" %b", b"%b\n", b"\xef\xbb\xbf%b", b"%b,%b", b"%b %b", b"%b\n%b", b"[%b,null]"),
+    *(b"[%b]}\n{%b", b'%b],"q":[%b', b'[%b],"q":null', b'%b]}\n{"records":[%b', b'[%b]}\n{"records":[%b]'),
+    *(b'[%b],"records":[%b]', b"[%b,[]]", b"[[%b]]", b"[%b,]", b"%b}", b"[%b", b"%b]", b'{"a":%b}', b"[%b,7]"),
+)
+NAMED = st.sampled_from([*NAMES, "heard_at", "taints", "cpuset", ""])
+FIELDS = st.dictionaries(NAMED, st.sampled_from(VALUES), max_size=3)
+
+
+def written(fields: dict[str, str]) -> bytes:
+    """A record whose fields may come twice, each written as it is given."""
+    more = "".join(f', "{name}": {value}' for name, value in fields.items())
+    return GOOD_TEXT[:-1] + f', "event": "add", "samples": 2, "heard_at": {TS}{more}}}'.encode()
+
+
+def put(around: bytes, record: bytes) -> bytes:
+    return around.replace(b"%b", record)
+
+
+RECORDS_IN_TEXT = st.builds(put, st.sampled_from(AROUND) | st.just(b"%b"), FIELDS.map(written))
+RAW = RECORDS_IN_TEXT | st.sampled_from([b"\xff", GOOD_TEXT])
+
+
+@settings(max_examples=300, deadline=None)
+@given(messages=st.lists(RAW, min_size=1, max_size=5), table=TABLES | st.just(LIVE_STATE))
+def test_what_is_read_at_once_is_read_as_if_it_were_read_record_by_record(messages: list[bytes], table: Table) -> None:
+    at_once, each = decoded(*messages, table=table), decoded(*messages, None, table=table)  # None: not as usual
+    rejects = [sorted(str(one) for one in result.rejects.to_pylist()) for result in (at_once, each)]
+
+    assert at_once.rows.to_pylist() == each.rows.to_pylist()
+    assert [one for one in rejects[1] if "the message has no value" not in one] == rejects[0]
+    assert at_once.unknown_fields == each.unknown_fields
+
+
+@pytest.mark.parametrize("around", [b"%b", b"[%b,%b]"])
+def test_usual_messages_are_read_at_once(around: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = put(around, usage(cpi=2, x="y", app="a"))
+    monkeypatch.setattr(native, "parse", lambda _: pytest.fail("read record by record"))
+
+    result = decoded(*[message] * 300)
+
+    assert result.rows.num_rows == 300 * around.count(b"%b") == result.unknown_fields["x"]
