@@ -125,10 +125,12 @@ def known_at(left: pa.Table, left_us: Ints, right: pa.Table, keys: list[str]) ->
 
     Of right rows with equal keys and `ts` the last one landed counts, whatever their order here.
     """
-    ordered = right.sort_by([(c, "ascending") for c in ("ts", *LANDED_IN) if c in right.column_names]).combine_chunks()
-    left_key, right_key = key_codes(left, ordered, keys)
-    found = newest_known(left_key, left_us, right_key, micros(ordered["ts"]))
-    return ordered.take(pa.array(found, mask=found < 0))
+    by = [(c, "ascending") for c in ("ts", *LANDED_IN) if c in right.column_names]
+    order = np.asarray(pc.sort_indices(right.select([c for c, _ in by]), by)).astype(np.int64)
+    left_key, right_key = key_codes(left, right, keys)
+    found = newest_known(left_key, left_us, right_key[order], micros(right["ts"])[order])
+    rows = np.append(order, 0)[found]
+    return right.take(pa.array(rows, mask=found < 0)).combine_chunks()
 
 
 def known_by(left: pa.Table, left_us: Ints, right: pa.Table, keys: list[str]) -> pa.Table:

@@ -5,7 +5,8 @@ The key has the minute modulo SLOTS, so that compaction keeps the last minutes o
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 import orjson
@@ -47,16 +48,24 @@ def messages(state: pa.Table) -> pa.Table:
 
 def _parts(rows: pa.Table) -> Iterator[tuple[str, bytes]]:
     starts = np.append(group_starts(group_codes(rows, ["cluster", "node", "ts"])), rows.num_rows)
-    numbered = rows.select([name for name in rows.column_names if rows[name].null_count < max(rows.num_rows, 1)])
-    for time in NAMES.values():
-        at = numbered.schema.get_field_index(time)
-        numbered = numbered.set_column(at, time, pa.array(micros(rows[time]) // 1000))
+    measured = [name for name in rows.column_names if rows[name].null_count < rows.num_rows]
+    values = zip(*(_plain(name, rows[name]) for name in measured), strict=True)
     for start, end in pairwise(starts):
         for part in range(start, end, MAX_CONTAINERS):
-            records = numbered.slice(part, min(MAX_CONTAINERS, end - part)).to_pylist()
+            count = min(MAX_CONTAINERS, end - part)
+            records = [dict(zip(measured, row, strict=True)) for row in islice(values, count)]
             slot = records[0]["ts"] * 1000 // WINDOW_US % SLOTS
             key = f"{records[0]['cluster']}/{records[0]['node']}/{slot}/{(part - start) // MAX_CONTAINERS}"
-            yield key, orjson.dumps([{k: v for k, v in r.items() if v is not None} for r in records])
+            yield key, orjson.dumps(records)
+
+
+def _plain(name: str, values: pa.ChunkedArray) -> list[Any]:
+    """Values as JSON has them; times in milliseconds since 1970. What is NaN becomes null there."""
+    if name in NAMES.values():
+        return list((micros(values) // 1000).tolist())
+    if pa.types.is_float64(values.type):
+        return list(values.to_numpy().tolist())
+    return list(values.to_pylist())
 
 
 def minutes_published(published: pa.Table) -> pa.Table:
@@ -69,9 +78,9 @@ def minutes_published(published: pa.Table) -> pa.Table:
         Rows with what refreshers need; the other columns are null.
     """
     order = [(c, "ascending") for c in (*LIVE_STATE.key, *LANDED_IN)]
-    ordered = published.take(pc.sort_indices(published, sort_keys=order)).combine_chunks()
-    starts = group_starts(group_codes(ordered, list(LIVE_STATE.key)))
-    last = ordered.take(pa.array(np.append(starts[1:], ordered.num_rows) - 1)) if ordered.num_rows else ordered
+    rows = np.asarray(pc.sort_indices(published.select([name for name, _ in order]), sort_keys=order)).astype(np.int64)
+    starts = group_starts(group_codes(published, list(LIVE_STATE.key))[rows])
+    last = published.take(pa.array(rows[np.append(starts[1:], len(rows))[: len(starts)] - 1]))
     published_names = {published: name for name, published in NAMES.items()}
     named = last.drop_columns(["arrived_at"]).rename_columns([published_names.get(c, c) for c in KEPT])
     known, count = set(named.column_names), named.num_rows

@@ -81,7 +81,7 @@ def live_view(now_us: int, state: pa.Table, facts: Facts, profiles: pa.Table) ->
 
 
 def _newest_window(names: pa.Table, state: pa.Table) -> Ints:
-    ends = state.append_column("ts", state["window_end"])
+    ends = state.select(["cluster", "node"]).append_column("ts", state["window_end"])
     forever = np.full(names.num_rows, np.iinfo(np.int64).max // 2)
     newest = known_at(names, forever, ends, ["cluster", "node"])["ts"]
     return np.asarray(pc.fill_null(newest.cast(pa.int64()), 0).to_numpy(), np.int64)

@@ -121,13 +121,17 @@ def _seen(decisions: pa.Table, state: pa.Table) -> pa.Table:
     """
     ends, arrived = micros(state["window_end"]), micros(state["arrived_at"])
     time_us = micros(decisions["time"])
-    minute = pa.table(
-        {"cluster": decisions["cluster"], "node": decisions["node"], "end": time_us // WINDOW_US * WINDOW_US}
-    )
+    node, own_node = key_codes(state, decisions, ["cluster", "node"])
+    minute, own_minute = ends // WINDOW_US, time_us // WINDOW_US
+    low = min(minute.min(initial=0), own_minute.min(initial=0)) - 1
+    span = max(minute.max(initial=0), own_minute.max(initial=0)) + STALE_US // WINDOW_US + 2 - low
+    codes, first = np.unique(own_node * span + own_minute - low, return_index=True)
+    codes, first = np.append(codes, -1), np.append(first, -1)
     parts = []
     for lag_us in range(-WINDOW_US, STALE_US, WINDOW_US):
-        at = pa.table({"cluster": state["cluster"], "node": state["node"], "end": ends + lag_us})
-        decision = row_of(*key_codes(at, minute, ["cluster", "node", "end"]))
+        at = node * span + minute - low + lag_us // WINDOW_US
+        slot = np.searchsorted(codes[:-1], at)
+        decision = np.where(codes[slot] == at, first[slot], -1)
         rows = np.flatnonzero(decision >= 0)
         rows = rows[arrived[rows] <= time_us[decision[rows]]]
         parts.append(np.column_stack([decision[rows], np.full(len(rows), lag_us), rows]))
