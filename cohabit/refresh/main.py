@@ -186,6 +186,7 @@ def _publish_regularly(
         _wait(lambda: state.as_of_us > 0, reader, stop)
         if reader.done() or stop.is_set():
             return
+        began_s = monotonic()
         try:
             _publish(state, profiles, how, version, published)
         except IngestError as error:
@@ -194,7 +195,8 @@ def _publish_regularly(
             write_heard(how.snapshots, state.heard())
             written_s = monotonic()
         giving_back()
-        stop.wait(how.every_s)
+        took_s = monotonic() - began_s
+        stop.wait(max(how.every_s - took_s, took_s))  # a cluster too large for the pace leaves half of a core free
 
 
 def _wait(until: Callable[[], bool], reader: Future[int], stop: Event) -> None:

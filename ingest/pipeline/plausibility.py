@@ -99,9 +99,18 @@ def _known(values: pa.ChunkedArray) -> list[float]:
 
 
 def _bounds_by_row(usage: pa.Table, capacities: Capacities) -> NDArray[np.float64]:
-    keys = zip(usage["cluster"].to_pylist(), usage["node"].to_pylist(), strict=True)
-    found = [capacities.at(key, ts) for key, ts in zip(keys, usage["ts"].cast(pa.int64()).to_pylist(), strict=True)]
-    return np.array(found, dtype=np.float64).reshape(len(found), len(BOUNDS))
+    clusters, nodes = (usage[name].combine_chunks().dictionary_encode() for name in ("cluster", "node"))
+    code = clusters.indices.to_numpy().astype(np.int64) * len(nodes.dictionary) + nodes.indices.to_numpy()
+    found, at = np.unique(code, return_inverse=True)
+    names = [array.dictionary.to_pylist() for array in (clusters, nodes)]
+    keys = [(names[0][one // len(names[1])], names[1][one % len(names[1])]) for one in found.tolist()]
+    known = [capacities.bounds.get(key, ()) for key in keys]
+    bounds = np.array([one[0][1] if one else UNKNOWN for one in known], np.float64).reshape(-1, len(BOUNDS))[at]
+    changed = np.flatnonzero(np.array([len(one) > 1 for one in known], np.bool_)[at])
+    times = usage["ts"].cast(pa.int64()).to_numpy()
+    for row in changed.tolist():
+        bounds[row] = capacities.at(keys[at[row]], int(times[row]))
+    return bounds
 
 
 def _reject(usage: pa.Table, row: int, name: str, limit: float) -> Reject:
