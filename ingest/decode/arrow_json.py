@@ -81,7 +81,7 @@ def _read(messages: pa.BinaryArray, numbers: range, columns: Sequence[Column], c
             return None
         found[column.name] = one
     if any(one.null_count for one in values.values()):
-        return None  # whether it was there as null, or not at all, is not told
+        return None  # whether it was there as null, or not at all, cannot be seen
     return Good(found, pa.array(message), dict.fromkeys(values, len(records)))
 
 
