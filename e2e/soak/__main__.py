@@ -1,6 +1,6 @@
 """`python -m e2e.soak`: a cluster that reports live, landed, served, proposed for and billed, for an hour.
 
-Exit 1 where a process ended, a command failed, an answer was missing or wrong, a log tells of an error, memory grew by
+Exit 1 where a process ended, a command failed, an answer was missing or wrong, a log has an error, memory grew by
 more than 0.2 % an hour after warming up, or answers took much longer at the end than at the beginning.
 """
 
@@ -173,7 +173,7 @@ def _work(line: Line, every_s: float, stop: Event, watched: Watched) -> None:
         ("plan", "create"),
         ("bill", "meter"),
         ("bill", "propose-book", str(book), "--preview", month),
-        ("lake", "compact", "--grace", "0.1"),
+        ("lake", "compact"),
     )
     while not stop.is_set():
         began = monotonic()

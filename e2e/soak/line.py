@@ -34,8 +34,9 @@ class Line:
     def environment(self) -> Mapping[str, str]:
         """Settings of every command."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("COHABIT_")}
-        folders = {f"COHABIT_{n.upper()}": str(self.folder / n) for n in ("lake", "registry", "snapshots", "lines")}
+        folders = {f"COHABIT_{n.upper()}": str(self.folder / n) for n in ("lake", "registry", "snapshots")}
         own = {
+            "COHABIT_BILLING__LEDGER_DIR": str(self.folder / "ledger"),
             "COHABIT_CLUSTER": self.cluster,
             "COHABIT_KAFKA__BOOTSTRAP": self.bootstrap,
             "COHABIT_DATABASE": str(self.folder / "store.sqlite"),
