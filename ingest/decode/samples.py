@@ -37,7 +37,6 @@ from ingest.decode.contract import (
 from ingest.decode.json_records import NotFinite
 from ingest.decode.metrics.metric_mapping import COUNTER, GAUGE, TARGETS, MetricMap
 from ingest.decode.metrics.owner_labels import Nowhere, Place, place_of
-from ingest.decode.otlp_wire import Layout
 from ingest.decode.timestamps import Clock
 from ingest.schema.tables import SAMPLES, TIMESTAMP
 from ingest.schema.unknown_fields import bounded_counts
@@ -80,14 +79,6 @@ class Plan(NamedTuple):
     unknown: tuple[str, ...]
 
 
-class KnownLayout(NamedTuple):
-    """Where the points of a plan have their times and values; None where that cannot be said. `tries` so far."""
-
-    layout: Layout | None
-    plan: Plan
-    tries: int
-
-
 class Point(NamedTuple):
     """Name and labels of one value; `delta`: it was counted since the last one, and made a rate by the decoder."""
 
@@ -99,8 +90,7 @@ class Point(NamedTuple):
 class Shapes:
     """What was met, within bounds; one for each decoder.
 
-    `plans` by what identifies a shape in its format, `layouts` of protobuf by how a resource begins, and `page`: the
-    lines of the last page of text, up to their values.
+    `plans` by what identifies a shape in its format, and `page`: lines of the last page of text, up to their values.
     """
 
     def __init__(self, mapping: MetricMap) -> None:
@@ -109,14 +99,12 @@ class Shapes:
         self.plans: dict[Hashable, Plan] = {}
         self.templates: dict[Template, int] = {}
         self.columns = TemplateColumns.of([])
-        self.layouts: dict[Hashable, KnownLayout] = {}
         self.page: list[tuple[str, Plan | None]] = []
         self._bytes = 0
 
     def is_full(self) -> bool:
         """Whether it grew too large to go on with."""
-        sizes = len(self.plans), len(self.templates), len(self.layouts)
-        return self._bytes > MAX_SHAPE_BYTES or max(sizes) > MAX_SHAPES
+        return self._bytes > MAX_SHAPE_BYTES or max(len(self.plans), len(self.templates)) > MAX_SHAPES
 
     def remember(self, key: Hashable, plan: Plan, size: int) -> Plan:
         """Keep a plan under a key that is about `size` bytes long."""
@@ -136,11 +124,6 @@ class Shapes:
         labels = points[0].labels if points else {}
         words = [*(point.name for point in points), *labels, *labels.values()]
         return self.remember(key, plan._replace(unknown=(*plan.unknown, *unread)), sum(map(len, words)))
-
-    def remember_layout(self, key: Hashable, known: "KnownLayout") -> None:
-        """Keep where points have their times and values, in place of what was known of the same key."""
-        self.layouts[key] = known
-        self._bytes += 1000 if known.layout is None else 2 * len(known.layout.shared) + 300 * len(known.layout.integer)
 
     def plan(self, points: Sequence[Point]) -> Plan:
         """What a record with these points becomes."""

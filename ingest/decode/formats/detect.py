@@ -17,7 +17,6 @@ from ingest.decode.formats.native import decoder as native
 from ingest.decode.json_records import complaint, envelope, load, wrapping
 from ingest.decode.merge import decode_some, merged
 from ingest.decode.metrics.metric_mapping import MetricMap
-from ingest.decode.otlp_wire import stretches
 from ingest.decode.samples import decoder_of
 from ingest.schema.tables import MAX_MESSAGE_BYTES, SAMPLES
 
@@ -41,6 +40,8 @@ KEYS = (
 """Keys of a JSON object, and the format that has them."""
 OWN_OTHER = ({"node", "interval_s"}, {"node", "event"}, {"node", "cores"})
 """Keys of our own records of other tables."""
+RESOURCE_METRICS, MAX_VARINT = b"\x0a", 10
+"""Tag of the one field of a request for metrics, and the most bytes of a length. Source: protobuf's encoding."""
 _METRIC_LINE = re.compile(rb"\s*(#|[a-zA-Z_:][a-zA-Z0-9_:]*\s*[{ \t]|\{\s*\"(?:[^\"\\]|\\.)*\"\s*[,}])")
 FOREIGN: Mapping[str, Callable[[MetricMap], Decode]] = {
     TELEGRAF: partial(decoder_of, telegraf.read),
@@ -84,7 +85,7 @@ def sniff(message: bytes | None) -> Looks:
     """The format of one message: protobuf by its framing, JSON by its keys, text by its first line."""
     if message is None or not message or len(message) > MAX_MESSAGE_BYTES:
         return Looks(complaint="the message is empty" if message == b"" else complaint(message, None))
-    if stretches(message) is not None:
+    if _is_framed(message):
         return Looks(OTLP_PROTO)
     if _METRIC_LINE.match(message):
         return Looks(TEXT)
@@ -92,6 +93,16 @@ def sniff(message: bytes | None) -> Looks:
         return _sniff_json(message)
     why = wrapping(message) or "neither JSON, nor a metric's line, nor OTLP's protobuf: set the topic's format"
     return Looks(complaint=why)
+
+
+def _is_framed(message: bytes) -> bool:
+    """Whether it is fields of number 1 with a length throughout, as the protobuf of a request for metrics is."""
+    at = 0
+    while message[at : at + 1] == RESOURCE_METRICS:
+        size = next((n for n in range(1, MAX_VARINT + 1) if message[at + n : at + n + 1] < b"\x80"), MAX_VARINT)
+        digits = message[at + 1 : at + 1 + size]
+        at += 1 + size + sum((digit & 0x7F) << 7 * place for place, digit in enumerate(digits))
+    return at == len(message)
 
 
 def _sniff_json(message: bytes) -> Looks:

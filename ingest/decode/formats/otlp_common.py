@@ -65,23 +65,22 @@ def with_node(shapes: Shapes, resource: Attributes, node: Attributes) -> Attribu
     return resource if not node or node_in(dict(resource), shapes.mapping.labels) else (*resource, *node)
 
 
-def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> Plan | None:
-    """Add the points of a resource, which usually have one time; what they became, if there were any."""
+def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> None:
+    """Add the points of a resource, which usually have one time."""
     if found.refused:
         rows.undecodable(at[0], f"{at[1]}.{found.room}", f"{found.refused} points beyond {MAX_RECORDS} are not read")
     if not found.points:
-        return None
+        return
     names, attributes, times, values = zip(*found.points, strict=True)
     key = (resource, names, attributes, tuple(found.deltas))
     plan = shapes.plans.get(key) or _remember(shapes, key, resource, found)
     if times.count(times[0]) == len(times):
         rows.add(plan, at, rows.time(shapes.clock, times[0] or None), values)
-        return plan
+        return
     rows.add(Plan((), (), (), plan.missing, plan.unknown), at, 0, [])
     for pick, template, item in zip(plan.picks, plan.templates, plan.items, strict=True):
         micros = rows.time(shapes.clock, times[pick] or None)
         rows.add(Plan((template,), (0,), ("",), "", ()), (at[0], f"{at[1]}.{item}"), micros, [values[pick]])
-    return plan
 
 
 def _remember(shapes: Shapes, key: Hashable, resource: Attributes, found: Found) -> Plan:

@@ -6,24 +6,18 @@ Source: opentelemetry-proto 1.x, metrics/v1/metrics.proto.
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
 from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
 from ingest.decode.metrics.labels import text_of
-from ingest.decode.otlp_wire import layout_of, stretches, varint
-from ingest.decode.samples import KnownLayout, Plan, Rows, Shapes
+from ingest.decode.samples import Rows, Shapes
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 DELTA = 1
 NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
-BEGINNING = 600
-"""Most bytes of a resource that distinguish it from others; most resources' attributes fit."""
-MAX_TRIES = 3
-"""Layouts that are tried for what begins alike and is as long; what keeps changing is not tried again."""
 Message = Any
 """Generated classes have no types; nothing of them leaves this module."""
 
@@ -31,59 +25,11 @@ Message = Any
 def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
     """Read messages of OTLP's protobuf into rows."""
     for number, message in enumerate(messages):
-        if message and len(message) <= MAX_MESSAGE_BYTES and _add_known(rows, shapes, number, message):
-            continue
         request = parse_request(message)
         if request is None:
             rows.undecodable(number, "", _complaint(message))
         else:
-            _add(rows, shapes, number, message or b"", request)
-
-
-def _add_known(rows: Rows, shapes: Shapes, number: int, message: bytes) -> bool:
-    """Add a message whose every resource was met before, with other times and values; False if one was not."""
-    if not shapes.layouts:
-        return False
-    parts = stretches(message)
-    if not parts:
-        return False
-    data, found = np.frombuffer(message, np.uint8), []
-    for start, end in parts:
-        stretch = data[start:end]
-        known = shapes.layouts.get(layout_key(message, start, end))
-        if known is None or known.layout is None or not known.layout.fits(stretch):
-            return False
-        times, values = known.layout.read(stretch)
-        if not times[0] or (times != times[0]).any():
-            return False
-        found.append((known.plan, int(times[0]), values))
-    if sum(len(values) for _, _, values in found) > MAX_RECORDS:
-        return False
-    for index, (plan, time, values) in enumerate(found):
-        rows.add(plan, (number, index), rows.time(shapes.clock, time), values.tolist())
-    return True
-
-
-def _remember(shapes: Shapes, message: bytes, part: tuple[int, int], plan: Plan, found: Found) -> None:
-    """Keep the layout of a resource, so that its next points need no parsing."""
-    key = layout_key(message, *part)
-    known = shapes.layouts.get(key)
-    if known is not None and known.tries >= MAX_TRIES:
-        return
-    layout = layout_of(message[slice(*part)])
-    if layout is not None:
-        times, values = layout.read(np.frombuffer(message, np.uint8)[slice(*part)])
-        read = list(zip(times.tolist(), values.tolist(), strict=True))
-        agrees = read == [(time, value) for _, _, time, value in found.points]
-        layout = layout if agrees else None
-    tries = MAX_TRIES if layout is None else 1 + (known.tries if known else 0)
-    shapes.remember_layout(key, KnownLayout(layout, plan, tries))
-
-
-def layout_key(message: bytes, start: int, end: int) -> tuple[int, bytes]:
-    """Length of a stretch, and its first field: the resource it is of, without the times behind it, which change."""
-    length, at = varint(message, start + 1)
-    return end - start, message[start : min(end, start + BEGINNING, at + length)]
+            _add(rows, shapes, number, request)
 
 
 def parse_request(message: bytes | None) -> Message | None:
@@ -98,22 +44,17 @@ def parse_request(message: bytes | None) -> Message | None:
     return request
 
 
-def _add(rows: Rows, shapes: Shapes, number: int, message: bytes, request: Message) -> None:
-    """Add a request point by point; a resource that is met again has its layout kept."""
+def _add(rows: Rows, shapes: Shapes, number: int, request: Message) -> None:
+    """Add a request point by point."""
     before, room = rows.size, MAX_RECORDS
-    parts = stretches(message) or []
     described = [_attributes(resource.resource.attributes) for resource in request.resource_metrics]
     node = node_of_request(shapes, described)
-    for index, resource in enumerate(request.resource_metrics):
-        found, seen = Found(room), len(shapes.plans)
+    for index, (resource, shared) in enumerate(zip(request.resource_metrics, described, strict=True)):
+        found = Found(room)
         for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
             _read_metric(found, metric)
-        shared = with_node(shapes, described[index], node)
-        plan = add_resource(rows, shapes, (number, index), shared, found)
+        add_resource(rows, shapes, (number, index), with_node(shapes, shared, node), found)
         room -= len(found.points)
-        own = shared is described[index]  # else what it becomes depends on the request
-        if own and plan is not None and len(shapes.plans) == seen and len(parts) == len(request.resource_metrics):
-            _remember(shapes, message, parts[index], plan, found)
     if rows.size == before:
         rows.count(NO_POINTS)
 

@@ -6,8 +6,6 @@ import pytest
 from ingest.decode import formats, samples
 from ingest.decode.contract import Decoded
 from ingest.decode.formats.format_registry import decoder_named
-from ingest.decode.formats.otlp_proto import BEGINNING, layout_key
-from ingest.decode.otlp_wire import stretches
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 from tests.ingest.foreign import RFC, TS, context, dumped, same
 from tests.ingest.samples_of import MESSAGES, adapter, page, plain_request, telegraf
@@ -159,17 +157,3 @@ def test_a_telegraf_message_that_is_too_long_is_refused_also_where_its_tags_were
     good = dumped(telegraf())
 
     check("telegraf-json", good, good, good.replace(b'{"fields":{', b'{"fields":{' + b" " * MAX_MESSAGE_BYTES), good)
-
-
-def test_the_next_points_of_a_resource_with_few_attributes_are_looked_for_under_the_same_key() -> None:
-    now, later = plain_request(), plain_request()
-    for metric in later.resource_metrics[0].scope_metrics[0].metrics:
-        for point in (*metric.gauge.data_points, *metric.sum.data_points):
-            point.time_unix_nano += 10**9
-    first, second = (bytes(made.SerializeToString()) for made in (now, later))
-
-    keys = {layout_key(message, *part) for message in (first, second) for part in stretches(message) or ()}
-
-    assert len(first) < BEGINNING
-    assert first != second
-    assert len(keys) == 1
