@@ -83,9 +83,8 @@ def ingest(
     lake: LakeOption = None,
     bootstrap: Bootstrap = None,
     until_end: Annotated[bool, typer.Option("--until-end", help="Kafka: stop at the current end.")] = False,
-    processes: Annotated[int, typer.Option(min=1, max=64, help="Kafka: members of the consumer group.")] = 1,
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Prometheus port, consecutive for several processes; 0 any.")
+        int | None, typer.Option(min=0, max=65535, help="Prometheus port; 0 for any that is free.")
     ] = None,
     letters: Annotated[
         bool, typer.Option("--dead-letter-topic", help="Kafka: also send dead letters to their topic.")
@@ -95,13 +94,13 @@ def ingest(
 ) -> None:
     """Ingest metrics into the lake. Rejected records become dead letters with their reason.
 
-    Ingestion is exactly once, also after kill -9, rebalances or with several processes. Ctrl-C drains. With --topic it
-    also reads metrics of Telegraf, Prometheus, OpenTelemetry and cAdvisor.
+    Ingestion is exactly once, also after kill -9, rebalances or where several processes of one group ingest. Ctrl-C
+    drains. With --topic it also reads metrics of Telegraf, Prometheus, OpenTelemetry and cAdvisor.
     """
     from cohabit.cli.data.stream import run_ingest
     from cohabit.ingestion.worker import Wishes
 
-    wishes = Wishes(processes, metrics_port, letters, tuple(topic or ()), mapping)
+    wishes = Wishes(metrics_port, letters, tuple(topic or ()), mapping)
     run_ingest(settings(), folder, lake=lake, bootstrap=bootstrap, until_end=until_end, wishes=wishes)
 
 

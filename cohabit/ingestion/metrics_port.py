@@ -11,23 +11,21 @@ from cohabit.terminal.console import console
 
 
 @contextmanager
-def scraped(own: KafkaSettings, port: int | None, registry: CollectorRegistry, number: int = 0) -> Iterator[None]:
+def scraped(own: KafkaSettings, port: int | None, registry: CollectorRegistry) -> Iterator[None]:
     """Metrics are served while this lasts; not at all without a port.
 
     Args:
         own: the host, and the port where the command names none.
         port: that the command names; 0 for any that is free.
         registry: the metrics.
-        number: of the process among several, each of which has a port of its own.
 
     Raises:
         CohabitError: another process has the port, or there is no such host here.
     """
-    first = own.metrics_port if port is None else port
-    if first is None:
+    host, port = own.metrics_host, own.metrics_port if port is None else port
+    if port is None:
         yield
         return
-    host, port = own.metrics_host, first + number if first else 0
     try:
         server, thread = start_http_server(port, host, registry)
     except (OSError, OverflowError) as error:  # the latter where a port is beyond the last one

@@ -1,4 +1,4 @@
-"""Landing from Kafka in one process, as the only one or as one of several: the lake, metrics and dead letters."""
+"""Landing from Kafka in one process: the lake, metrics and dead letters."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -8,14 +8,11 @@ from threading import Event
 from time import time
 from typing import TYPE_CHECKING
 
-import typer
 from prometheus_client import CollectorRegistry
 
 from cohabit.config.malloc_trim import give_back_for_good
 from cohabit.config.settings import Settings
 from cohabit.ingestion.metrics_port import scraped
-from cohabit.terminal.locations import stop_on_signals
-from cohabit.terminal.options import reports_errors
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 
@@ -31,14 +28,12 @@ class Wishes:
     """What was asked for on the command line.
 
     Args:
-        processes: members of the consumer group.
-        metrics_port: where Prometheus reads the first process; process i is read at metrics_port + i.
+        metrics_port: where Prometheus reads.
         dead_letters: also send dead letters to their topic.
         topics: foreign topics to land too, NAME=FORMAT each.
         mapping: file of further metrics.
     """
 
-    processes: int = 1
     metrics_port: int | None = None
     dead_letters: bool = False
     topics: tuple[str, ...] = ()
@@ -50,7 +45,7 @@ ALONE = Wishes()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """All that one process must know; it crosses into child processes.
+    """All that landing must know.
 
     Args:
         settings: the command's.
@@ -83,15 +78,7 @@ def foreign_in(formats: "Formats") -> tuple[str, ...]:
     return tuple(name for name in formats.decoders if name not in NATIVE)
 
 
-def run_member(job: Job, number: int) -> None:
-    """Land as member `number`, in a process of its own; an error becomes one line."""
-    try:
-        reports_errors(land_from_kafka)(job, number, stop_on_signals(), lambda _landing: None)
-    except typer.Exit as ended:
-        raise SystemExit(ended.exit_code) from ended
-
-
-def land_from_kafka(job: Job, number: int, stop: Event, on_landed: "OnLanded") -> int:
+def land_from_kafka(job: Job, stop: Event, on_landed: "OnLanded") -> int:
     """Land until `stop` is set or the end is reached; how many messages were landed."""
     from ingest.pipeline.dead_letter_topic import DeadLetterTopic
     from ingest.pipeline.metrics import IngestMetrics
@@ -101,7 +88,7 @@ def land_from_kafka(job: Job, number: int, stop: Event, on_landed: "OnLanded") -
     registry, formats = CollectorRegistry(), formats_of(job.settings, job.wishes)
     metrics = IngestMetrics(registry, time)
     with ExitStack() as open_things:
-        open_things.enter_context(scraped(job.settings.kafka, job.wishes.metrics_port, registry, number))
+        open_things.enter_context(scraped(job.settings.kafka, job.wishes.metrics_port, registry))
         hear: list[OnLanded] = [on_landed]
         if job.wishes.dead_letters:
             hear.append(open_things.enter_context(closing(DeadLetterTopic(job.consumer.bootstrap, metrics))))

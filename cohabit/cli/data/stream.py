@@ -1,18 +1,16 @@
 """The commands of the stream: broker, topics, simulate, replay, ingest."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-import typer
 from prometheus_client import CollectorRegistry
 from rich.status import Status
 
 from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
-from cohabit.ingestion.worker import ALONE, Job, Wishes, foreign_in, formats_of, land_from_kafka, run_member
+from cohabit.ingestion.worker import ALONE, Job, Wishes, foreign_in, formats_of, land_from_kafka
 from cohabit.terminal.console import bar, console, show_table
 from cohabit.terminal.locations import TOPICS, open_lake, stop_on_signals, stream_exists, stream_in
 from ingest.kafka_io.connection import Brokers
@@ -101,16 +99,13 @@ def run_ingest(
     wishes: Wishes = ALONE,
 ) -> None:
     """See `cohabit ingest`."""
-    from ingest.pipeline.consumer_group import run_members
     from ingest.pipeline.kafka_source import ConsumerSettings
 
     formats = formats_of(settings, wishes)  # here too, so that a wrong option ends the command at once
     topics = (*TOPICS, *foreign_in(formats))
     if folder is not None:
-        if wishes.processes > 1 or wishes.dead_letters or wishes.metrics_port is not None:
-            raise CohabitError(
-                f"--processes, --dead-letter-topic and --metrics-port are for Kafka, not for files in {folder}"
-            )
+        if wishes.dead_letters or wishes.metrics_port is not None:
+            raise CohabitError(f"--dead-letter-topic and --metrics-port are for Kafka, not for files in {folder}")
         _ingest_files(settings, stream_in(folder, topics), lake, topics, formats=formats)
         return
     consumer = ConsumerSettings(
@@ -124,14 +119,9 @@ def run_ingest(
     job = Job(settings, lake or settings.lake, consumer, until, wishes)
     console.print(f"reading {', '.join(topics)} from {consumer.bootstrap}")
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
-        if wishes.processes == 1:
-            count, well = land_from_kafka(job, 0, stop, _Landed(status)), True
-            console.print(f"{count:,} messages landed in {opened.uri}")
-        else:
-            well = run_members(partial(run_member, job), wishes.processes, stop, until)
+        count = land_from_kafka(job, stop, _Landed(status))
+    console.print(f"{count:,} messages landed in {opened.uri}")
     show_lake(opened)
-    if not well:
-        raise typer.Exit(1)
 
 
 def _until(*, until_end: bool) -> "Until":

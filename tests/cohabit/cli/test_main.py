@@ -74,7 +74,7 @@ def write_line(path: str, line: bytes) -> None:
         (["dev", "replay", "nowhere"], "create a stream with `cohabit dev simulate nowhere`"),
         (["ingest", "broken"], "broken/usage.log line 1 is not 'CreateTime:"),
         (["ingest", "broken", "--lake", "s3://bucket/lake"], "s3://bucket/lake"),
-        (["ingest", "broken", "--processes", "2"], "are for Kafka, not for files in broken"),
+        (["ingest", "broken", "--metrics-port", "0"], "are for Kafka, not for files in broken"),
         (["model", "train", "--lake", "hdfs://lake"], "name a folder on a file system with hard links, or a bucket"),
         (["dev", "simulate", "broken", *SMALL], "already contains usage.log"),
         (["dev", "simulate", "stream", "--law", "linear"], "there are saturating, queueing, threshold"),
@@ -372,25 +372,25 @@ def test_the_future_does_not_expire(cohabit: Command) -> None:
     assert "is in the future" in errors
 
 
-def test_several_processes_land_together_and_tell_prometheus(sent: Broker, tmp_path: Path) -> None:
+def test_prometheus_reads_what_is_landed(sent: Broker, tmp_path: Path) -> None:
     settings = {
         "COHABIT_KAFKA__BOOTSTRAP": sent.bootstrap,
         "COHABIT_KAFKA__SESSION_TIMEOUT_MS": "1000",
         "COHABIT_KAFKA__GROUP": "several",
         "COHABIT_KAFKA__COMMIT_EVERY_S": "0.2",
     }
-    lake, words = Lake.open(tmp_path / "lake", TABLES), ("ingest", "--processes", "2", "--metrics-port", "0")
+    lake, words = Lake.open(tmp_path / "lake", TABLES), ("ingest", "--metrics-port", "0")
     metrics = (
         'cohabit_ingest_rows_total{table="usage"}',
         'cohabit_ingest_freshness_seconds{topic="usage"}',
         "cohabit_ingest_lag{partition=",
     )
     with running(tmp_path, *words, "--dead-letter-topic", **settings) as process:
-        addresses = [said(process, lambda line: "metrics at" in line).split()[-1] for _ in range(2)]
+        address = said(process, lambda line: "metrics at" in line).split()[-1]
         deadline, told = monotonic() + 120, ""
         while any(metric not in told for metric in metrics) and monotonic() < deadline:
             assert process.poll() is None
-            told = "".join(urlopen(address).read().decode() for address in addresses)  # noqa: S310
+            told = urlopen(address).read().decode()  # noqa: S310
         code, output = ended(process)
 
     assert code == 0
