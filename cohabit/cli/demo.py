@@ -109,15 +109,13 @@ def _simulate(demo: Demo) -> None:
 
 def _start_broker(stack: ExitStack, demo: Demo) -> str:
     from ingest.devkafka.broker import create_topics, running_broker
-    from ingest.kafka_io.replay import Pace, replay
+    from ingest.kafka_io.replay import replay
     from ingest.kafka_io.stream_files import topics_in
 
     broker = stack.enter_context(running_broker(demo.folder / "broker"))
     create_topics(broker.bootstrap)
     with bar("replaying into Kafka") as shown:
-        sent = replay(
-            demo.stream, topics_in(demo.stream), broker.bootstrap, pace=Pace(), progress=shown.reach, stop=Event()
-        )
+        sent = replay(demo.stream, topics_in(demo.stream), broker.bootstrap, progress=shown.reach, stop=Event())
     console.print(f"{sent:,} messages sent to a real broker on {broker.bootstrap}")
     return broker.bootstrap
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -17,25 +16,6 @@ from ingest.schema.errors import IngestError
 REPORT_EVERY = 10_000
 Progress = Callable[[int], None]
 """Called with the number of messages sent so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast to replay.
-
-    Args:
-        speed: 1 keeps the messages' own distances in time, 10 is ten times as fast, 0 does not wait for them.
-        max_per_s: most messages a second; 0 for no limit.
-    """
-
-    speed: float = 0.0
-    max_per_s: float = 0.0
-
-    def due_s(self, sent: int, first_ms: int, arrived_ms: int) -> float:
-        """When to send a message, in seconds after the first: not before its own time, nor above the limit."""
-        by_time = (arrived_ms - first_ms) / 1000 / self.speed if self.speed else 0.0
-        by_rate = sent / self.max_per_s if self.max_per_s else 0.0
-        return max(by_time, by_rate)
 
 
 class Sender:
@@ -82,7 +62,7 @@ def replay(
     topics: Sequence[str],
     bootstrap: Brokers | str,
     *,
-    pace: Pace,
+    speed: float = 0.0,
     progress: Progress,
     stop: Event,
 ) -> int:
@@ -92,7 +72,7 @@ def replay(
         folder: holds `<topic>.log`.
         topics: which to send.
         bootstrap: brokers.
-        pace: how fast.
+        speed: 1 keeps the messages' own distances in time, 10 is ten times as fast, 0 does not wait for them.
         progress: called with how many were sent.
         stop: set it to end early.
 
@@ -103,7 +83,8 @@ def replay(
     with closing(Sender(bootstrap)) as sender:
         for topic, message in in_order((topic, read_messages(topic_path(folder, topic))) for topic in topics):
             first_ms = message.arrived_ms if first_ms is None else first_ms
-            wait_s = began_s + pace.due_s(sent, first_ms, message.arrived_ms) - monotonic()
+            due_s = (message.arrived_ms - first_ms) / 1000 / speed if speed else 0.0
+            wait_s = began_s + due_s - monotonic()
             if (wait_s > 0 and stop.wait(wait_s)) or stop.is_set():
                 break
             sender.send(topic, message)

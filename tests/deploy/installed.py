@@ -36,7 +36,7 @@ from e2e.kube.errors import E2eError
 from e2e.kube.processes import HOST
 from e2e.kube.scheduler_log import SchedulerLog, Scores, scores_in, verdict
 from ingest.devkafka.broker import create_topics, running_broker
-from ingest.kafka_io.replay import Pace, replay
+from ingest.kafka_io.replay import replay
 from ingest.kafka_io.stream_files import topics_in
 from ingest.schema.topics import Topic
 from ingest.simulator.simulate import Plan
@@ -143,7 +143,7 @@ def _metrics(folder: Path, stack: ExitStack) -> str:
     create_topics(broker.bootstrap, [Topic("otlp_metrics", (), 1)])
     simulate_into(folder / "stream", PLAN, lambda _done, _of: None)
     topics = topics_in(folder / "stream")
-    sent = replay(folder / "stream", topics, broker.bootstrap, pace=Pace(), progress=lambda *_: None, stop=Event())
+    sent = replay(folder / "stream", topics, broker.bootstrap, progress=lambda *_: None, stop=Event())
     _say(f"Kafka: {sent:,} messages of {PLAN.nodes} nodes over {PLAN.hours:g} hours")
     return broker.bootstrap
 

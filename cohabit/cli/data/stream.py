@@ -77,7 +77,7 @@ def run_simulate(folder: Path, plan: "Plan", truth: Path | None) -> None:
 def run_replay(folder: Path, bootstrap: Brokers, speed: float) -> None:
     """See `cohabit dev replay`."""
     from ingest.devkafka.broker import create_topics
-    from ingest.kafka_io.replay import Pace, replay
+    from ingest.kafka_io.replay import replay
     from ingest.kafka_io.stream_files import topics_in
 
     there = topics_in(stream_in(folder))
@@ -85,7 +85,7 @@ def run_replay(folder: Path, bootstrap: Brokers, speed: float) -> None:
     console.print(f"sending {', '.join(topics)} to {bootstrap}")
     create_topics(bootstrap)
     with bar("replaying") as shown:
-        sent = replay(folder, topics, bootstrap, pace=Pace(speed=speed), progress=shown.reach, stop=stop)
+        sent = replay(folder, topics, bootstrap, speed=speed, progress=shown.reach, stop=stop)
     console.print(f"{sent:,} messages sent to {bootstrap}; next: cohabit ingest --bootstrap {bootstrap}")
 
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from ingest.decode.formats.native import decoder
 from ingest.devkafka.broker import Broker, running_broker
-from ingest.kafka_io.replay import Pace, Sender, replay
+from ingest.kafka_io.replay import Sender, replay
 from ingest.kafka_io.stream_files import Message, TopicWriter, read_messages, topic_path, topics_in
 from ingest.lake.landing import Positions
 from ingest.lake.tables import Lake
@@ -128,7 +128,6 @@ def test_kafka_and_files_give_the_same_rows(kafka: Broker, new_topic: NewTopic, 
         tmp_path / "in",
         [topic.name, nodes.name],
         kafka.bootstrap,
-        pace=Pace(),
         progress=lambda _count: None,
         stop=Event(),
     )
@@ -402,9 +401,3 @@ def test_a_line_of_another_form_is_told_with_file_and_line(tmp_path: Path) -> No
 def test_a_message_with_a_line_feed_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(IngestError, match="line feed"):
         TopicWriter(tmp_path, "usage").write([Message(0, None, b"a\nb")])
-
-
-def test_a_pace_waits_for_the_later_of_time_and_rate() -> None:
-    assert Pace(speed=10).due_s(sent=5, first_ms=1000, arrived_ms=21_000) == 2.0
-    assert Pace(max_per_s=2).due_s(sent=5, first_ms=1000, arrived_ms=21_000) == 2.5
-    assert Pace().due_s(sent=5, first_ms=1000, arrived_ms=21_000) == 0.0

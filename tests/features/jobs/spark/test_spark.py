@@ -33,7 +33,7 @@ from features.training.five_minute import contention
 from features.training.residents import Sources
 from features.training.rows import training_rows
 from ingest.devkafka.broker import Broker, create_topics
-from ingest.kafka_io.replay import Pace, replay
+from ingest.kafka_io.replay import replay
 from ingest.kafka_io.stream_files import TopicWriter, read_messages, topic_path, topics_in
 from ingest.lake.tables import Lake
 from ingest.pipeline.consumer_loop import Formats, Landers, Source
@@ -199,7 +199,7 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
     spark: SparkSession, kafka: Broker, files: Path, lake: Lake, by_kernel: dict[str, pa.Table], tmp_path: Path
 ) -> None:
     create_topics(kafka.bootstrap)
-    replay(files, topics_in(files), kafka.bootstrap, pace=Pace(), progress=lambda _sent: None, stop=Event())
+    replay(files, topics_in(files), kafka.bootstrap, progress=lambda _sent: None, stop=Event())
     streamed = Lake.open(tmp_path / "lake", TABLES)
     ingest_files(
         files, ("nodes", "placements", "samples", "node_usage"), streamed, until="end", stop=Event(), metrics=metrics()
@@ -229,7 +229,7 @@ def test_a_refresher_told_by_the_stream_sees_what_one_that_computes_by_itself_do
     spark: SparkSession, kafka: Broker, files: Path, by_kernel: dict[str, pa.Table], tmp_path: Path
 ) -> None:
     create_topics(kafka.bootstrap)
-    replay(files, topics_in(files), kafka.bootstrap, pace=Pace(), progress=lambda _sent: None, stop=Event())
+    replay(files, topics_in(files), kafka.bootstrap, progress=lambda _sent: None, stop=Event())
     facts = Lake.open(tmp_path / "lake", TABLES)
     ingest_files(files, ("nodes", "placements"), facts, until="end", stop=Event(), metrics=metrics())
     how = Follow(tmp_path / "checkpoint", every=None)
