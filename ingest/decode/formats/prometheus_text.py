@@ -28,8 +28,6 @@ _ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
 _EXEMPLAR = re.compile(r"\s#\s.*$")
 MAX_WORDS = 2
 """A value, and perhaps a time."""
-NO_LINE = ("", None)
-"""Where the page before had no line that is known."""
 NO_SAMPLE = "comments only"
 """Under this name messages are counted that hold no sample."""
 
@@ -46,28 +44,18 @@ def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
 
 
 def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> None:
-    """Add each line's sample.
-
-    What stands before the value was usually met before: at the same line of the page before, which is looked at first,
-    or anywhere, so that it is parsed once.
-    """
+    """Add each line's sample; what stands before the value was usually met before, and is parsed once."""
     message, arrived = at
     plans, times, before = shapes.plans, shapes.clock.read, rows.size
     add_plan, add_index, add_micros = rows.plans.append, rows.indexes.append, rows.micros.append
-    add_value, page = rows.values.append, shapes.page
+    add_value = rows.values.append
     lines = text.split("\n")
     if len(lines) > MAX_RECORDS:
         rows.undecodable(message, str(MAX_RECORDS), f"{len(lines)} lines; the rest is not read")
         del lines[MAX_RECORDS:]
-    page.extend([NO_LINE] * (len(lines) - len(page)))
     for number, line in enumerate(lines):
-        head, plan = page[number]
-        if plan is not None and line.startswith(head):
-            words = line[len(head) :].split()
-        else:
-            series, _, tail = line.rpartition("}")
-            plan, words = plans.get(series), tail.split()
-            page[number] = NO_LINE if plan is None else (series + "}", plan)
+        series, _, tail = line.rpartition("}")
+        plan, words = plans.get(series), tail.split()
         if plan is None or not 0 < len(words) <= MAX_WORDS:
             rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
             _add_new(rows, shapes, (message, number, arrived), line)

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ingest.decode import formats, samples
+from ingest.decode import samples
 from ingest.decode.contract import Decoded
 from ingest.decode.formats.format_registry import decoder_named
 from ingest.schema.tables import MAX_MESSAGE_BYTES
@@ -28,19 +28,6 @@ def check(name: str, *messages: bytes) -> None:
 @pytest.mark.parametrize("name", MESSAGES)
 def test_good_messages_are_read_alike_again_and_again(name: str) -> None:
     check(name, *MESSAGES[name] * 4)
-
-
-def test_the_line_feed_at_the_end_of_telegrafs_records_does_not_stop_the_shortcut(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    decode, record = decoder_named("telegraf-json"), dumped(telegraf()) + b"\n"
-    first = decode(pa.array([record], pa.binary()), context(1))
-    monkeypatch.setattr(formats.telegraf, "load", lambda _: pytest.fail("parsed again"))
-
-    again = decode(pa.array([record], pa.binary()), context(1))
-
-    assert same(first, again)
-    assert first.rows.num_rows == 2
 
 
 def test_a_request_of_the_same_length_with_another_name_is_not_taken_for_the_one_before() -> None:
