@@ -69,10 +69,10 @@ def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) ->
 
 def is_there(lake: str) -> bool:
     """Whether a lake was ever made at an address; one that cannot be reached counts, since servers start without it."""
-    from ingest.lake.stores import is_there as made
+    from ingest.lake.stores import store_of
 
     try:
-        return bool(lake) and made(lake)
+        return bool(lake) and store_of(lake).is_there()
     except IngestError as error:
         log.warning("cannot reach the lake; plans and quotes are unavailable until it answers", error=str(error))
         return True

@@ -10,7 +10,7 @@ from cohabit.config.settings import Settings
 from cohabit.terminal.console import console
 from features.schema.tables import TABLES
 from ingest.kafka_io.stream_files import topics_in
-from ingest.lake.stores import is_bucket, is_there, store_of
+from ingest.lake.stores import is_bucket, store_of
 from ingest.lake.tables import Lake
 from ingest.schema.topics import NODE_USAGE, NODES, PLACEMENTS, SAMPLES, USAGE
 from models.bundle.signing import signer_of, trust_of
@@ -32,7 +32,7 @@ def existing_lake(settings: Settings, lake: str | None) -> Lake:
         NoLake: it is not.
     """
     named = lake if lake is not None else settings.lake
-    if not named or not is_there(named):
+    if not named or not store_of(named).is_there():
         raise NoLake(named)
     return open_lake(settings, named)
 
@@ -50,7 +50,7 @@ def readable_lake(settings: Settings, lake: str | None) -> Lake:
         NoLake: it is not there.
     """
     named = lake if lake is not None else settings.lake
-    if not named or not is_there(named):
+    if not named or not store_of(named).is_there():
         raise NoLake(named)
     return Lake(store_of(named), TABLES)
 

@@ -6,7 +6,7 @@ is what commits.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -28,6 +28,8 @@ CHECKPOINT_EVERY = 6
 STREAM_DAYS, DERIVED_DAYS = 2, 30
 """How long older versions of streamed and of computed tables can be read, at least. A stream commits every ten seconds,
 and every reader lists these commits; a computed table commits once a run, and models name its versions."""
+TRIES = 50
+"""Of committing what others may commit before."""
 FAR_US = 1 << 62
 """Before and after all times: of files whose writer said nothing of their times."""
 
@@ -37,6 +39,18 @@ class Taken(IngestError):
 
     def __init__(self, table: str) -> None:
         super().__init__(f"another process committed to table {table} first: try again")
+
+
+def again_if_taken(attempt: Callable[[], bool]) -> bool:
+    """The answer of an attempt to commit, which is made anew as often as others are quicker.
+
+    Raises:
+        Taken: they were each time, TRIES times.
+    """
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(Taken):
+            return attempt()
+    return attempt()
 
 
 @dataclass(slots=True)

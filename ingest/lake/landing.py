@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.lake.fence import Fence, Taken
-from ingest.lake.tables import TRIES, Lake
+from ingest.lake.fence import TRIES, Fence, Taken
+from ingest.lake.tables import Lake
 from ingest.lake.topic_ids import TopicIds
 from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import DEAD_LETTERS, GAPS, UNKNOWN_FIELDS

@@ -29,12 +29,3 @@ def store_of(uri: str) -> "Folder | Bucket":
 def is_bucket(uri: str) -> bool:
     """Whether a store's address is that of a bucket."""
     return "://" in uri
-
-
-def is_there(uri: str) -> bool:
-    """Whether a lake was ever made at an address: its folder exists, or its bucket holds something below it.
-
-    Raises:
-        IngestError: the address names no store, or it cannot be reached.
-    """
-    return store_of(uri).is_there()

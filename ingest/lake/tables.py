@@ -27,7 +27,7 @@ from ingest.lake.data_files import (
     precedence,
     write,
 )
-from ingest.lake.fence import Fence, Taken
+from ingest.lake.fence import Fence, again_if_taken
 from ingest.lake.folder import Folder
 from ingest.lake.row_filter import EPOCH, FOREVER, condition, each_key_once, microseconds, needed_schema, within
 from ingest.lake.store import Store, unsupported_lake
@@ -40,8 +40,6 @@ from ingest.schema.unknown_fields import bounded_counts
 PIECE_ROWS = 20_000
 GENTLY = {"batch_size": PIECE_ROWS, "batch_readahead": 2, "fragment_readahead": 1, "use_threads": False}
 """How pieces are scanned: nothing much beyond the one at hand is in memory."""
-TRIES = 50
-"""Of committing what others may commit before."""
 EXPIRED = "expired"
 """Application whose transaction is the moment before which rows have expired, microseconds since 1970."""
 REWRITE = "rewrite"
@@ -220,27 +218,20 @@ class Lake:
             moves: further applications, and how far they move unless they are there.
             data_change: whether rows change.
         """
-        for left in reversed(range(TRIES)):
+
+        def attempt() -> bool:
             fence = self.fence(table)
             if added and {file.path for file in added} <= {file.path for file in fence.files()}:
-                return  # what was quicker was this very commit, of which the store's first answer was lost
+                return True  # what was quicker was this very commit, of which the store's first answer was lost
             last = fence.at(REWRITE)
             further = {name: (at, to) for name, to in (moves or {}).items() if ((at := fence.at(name)) or 0) < to}
             removed, kept = choose()
-            if not (removed or kept or added or further):
-                return
-            try:
-                fence.commit(
-                    {REWRITE: (last, (last or 0) + 1), **further},
-                    [*added, *kept],
-                    removed,
-                    data_change=data_change,
-                )
-            except Taken:
-                if not left:
-                    raise
-            else:
-                return
+            if removed or kept or added or further:
+                steps = {REWRITE: (last, (last or 0) + 1), **further}
+                fence.commit(steps, [*added, *kept], removed, data_change=data_change)
+            return True
+
+        again_if_taken(attempt)
 
     def stage(self, table: str, job: str) -> Path:
         """A new local folder that a job writes parquet files into, to hand to `replace`; they do not count before."""
@@ -449,19 +440,16 @@ class Lake:
 
     def _append(self, table: str, files: Sequence[DataFile], origin: BatchId) -> bool:
         application = f"batch/{origin.job}"
-        for left in reversed(range(TRIES)):
+
+        def attempt() -> bool:
             fence = self.fence(table)
             last = fence.at(application)
             if last is not None and last >= origin.batch:
                 return False
-            try:
-                fence.commit({application: (last, origin.batch)}, files)
-            except Taken:
-                if not left:
-                    raise
-            else:
-                break
-        return True
+            fence.commit({application: (last, origin.batch)}, files)
+            return True
+
+        return again_if_taken(attempt)
 
     def _adopted(self, table: str, folder: Path, origin: Origin) -> list[DataFile]:
         """Make files of a staged folder files of the table; those of streamed tables are written anew, hour by hour."""

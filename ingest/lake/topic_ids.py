@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.lake.fence import Taken
-from ingest.lake.tables import TRIES, Lake
+from ingest.lake.fence import again_if_taken
+from ingest.lake.tables import Lake
 from ingest.schema.errors import IngestError
 from ingest.schema.provenance import checked_name
 from ingest.schema.tables import TOPIC_IDS
@@ -74,18 +74,15 @@ class TopicIds:
     def _add(self, topic: str, number: int, found: str) -> bool:
         row = pa.Table.from_pylist([{"topic": topic, "number": number, "id": found}], schema=TOPIC_IDS.schema)
         files = self.lake.files_of(TOPIC_IDS.name, row)
-        for left in reversed(range(TRIES)):
+
+        def attempt() -> bool:
             fence, last = self.lake.fence(TOPIC_IDS.name), self._number(topic)
             if last >= number:
                 return False
-            try:
-                fence.commit({f"topics/{topic}": (last or None, number)}, files)
-            except Taken:  # by this topic's id, or by something else
-                if not left:
-                    raise
-            else:
-                break
-        return True
+            fence.commit({f"topics/{topic}": (last or None, number)}, files)
+            return True
+
+        return again_if_taken(attempt)  # by this topic's id, or by something else
 
 
 def topic_recreated(topic: str, recorded: str, found: str, command: str) -> IngestError:

@@ -17,7 +17,7 @@ import pytest
 from ingest.lake.bucket import Bucket
 from ingest.lake.check import Report, check
 from ingest.lake.landing import Positions, RangeRows
-from ingest.lake.stores import is_there
+from ingest.lake.stores import store_of
 from ingest.lake.tables import Lake
 from ingest.lake.upkeep import When, compact, expire, expiring, vacuum
 from ingest.schema.errors import DamagedLake, IngestError
@@ -137,13 +137,13 @@ def test_a_lake_in_a_bucket_lives_as_one_in_a_folder_does(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
-    assert not is_there(ADDRESS)
+    assert not store_of(ADDRESS).is_there()
 
     in_bucket = small_life(Lake.open(ADDRESS, TABLES))
 
     assert in_bucket == small_life(Lake.open(tmp_path / "lake", TABLES))
-    assert is_there(ADDRESS)
-    assert not is_there("s3://bucket/lak")
+    assert store_of(ADDRESS).is_there()
+    assert not store_of("s3://bucket/lak").is_there()
     assert list((tmp_path / "scratch").iterdir()) == []
     assert not any("probe" in name for name in s3.objects)
 
@@ -231,7 +231,7 @@ def closed_port(monkeypatch: pytest.MonkeyPatch) -> None:
     "use",
     [
         lambda: Lake.open(ADDRESS, TABLES),
-        lambda: is_there(ADDRESS),
+        lambda: store_of(ADDRESS).is_there(),
         lambda: Lake(Bucket(ADDRESS), TABLES).read("usage"),
     ],
     ids=["open", "ask whether it is there", "read"],
