@@ -257,7 +257,7 @@ def _held_back(records: Records, held: frozenset[str]) -> Records:
 
 def landed(folder: Path, lake: Lake) -> None:
     """Land stream files, and compute features."""
-    ingest_files(folder, TOPICS, lake, until="end", stop=Event(), metrics=IngestMetrics(CollectorRegistry()))
+    ingest_files(folder, TOPICS, lake, stop=Event(), metrics=IngestMetrics(CollectorRegistry()))
     stretch = whole_stretch(lake)
     if stretch is None:
         raise SystemExit(f"{folder}: nothing was landed")

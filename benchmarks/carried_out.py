@@ -134,7 +134,7 @@ class Played:
         """Land what has arrived, compute features, publish a snapshot."""
         stream = self.folder / "stream"
         metrics = IngestMetrics(CollectorRegistry())
-        ingest_files(stream, TOPICS, self.lake, until="end", stop=Word(), metrics=metrics)
+        ingest_files(stream, TOPICS, self.lake, stop=Word(), metrics=metrics)
         stretch = whole_stretch(self.lake)
         assert stretch is not None  # noqa: S101 - something has landed
         run_local(self.lake, stretch, lambda _table, _rows: None)

@@ -93,7 +93,7 @@ def simulated_world(folder: Path, plan: Plan) -> World:
     simulate_into(folder / "stream", plan, lambda _done, _of: None, truth=folder / "truth.parquet")
     lake = Lake.open(folder / "lake", TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(folder / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     if stretch is not None:
         run_local(lake, stretch, lambda _table, _rows: None)

@@ -38,7 +38,7 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     with tempfile.TemporaryDirectory(prefix="cohabit-measured-") as folder:
         lake = Lake.open(Path(folder), TABLES)
         metrics = IngestMetrics(CollectorRegistry())
-        ingest_files(arguments.folder, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+        ingest_files(arguments.folder, TOPICS, lake, stop=Event(), metrics=metrics)
         report = leave_kind_out(read_configurations(arguments.folder, lake), rng)
     return figures(report)
 

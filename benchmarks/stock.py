@@ -166,7 +166,7 @@ def labelled(plan: Plan) -> Labelled:
             for key, values in _truth(plan, happened):
                 true.setdefault(key, []).append(values)
         lake = Lake.open(folder / "lake", TABLES)
-        ingest_files(folder, TOPICS, lake, until="end", stop=Event(), metrics=IngestMetrics(CollectorRegistry()))
+        ingest_files(folder, TOPICS, lake, stop=Event(), metrics=IngestMetrics(CollectorRegistry()))
         stretch = whole_stretch(lake)
         assert stretch is not None  # noqa: S101 - something was simulated
         run_local(lake, stretch, lambda _table, _rows: None)

@@ -76,7 +76,7 @@ def _labels(windows: pa.Table, members: pa.Table) -> dict[str, float]:
             TopicWriter(Path(folder), topic).write(records)
         lake = Lake.open(Path(folder) / "lake", TABLES)
         metrics = IngestMetrics(CollectorRegistry())
-        ingest_files(Path(folder), TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+        ingest_files(Path(folder), TOPICS, lake, stop=Event(), metrics=metrics)
         state = node_state(lake.read("usage"), Facts(lake.read("nodes"), lake.read("placements")))
     parts = [label_windows(part) for part in by_app(state)]
     labels = pa.concat_tables(

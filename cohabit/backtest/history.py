@@ -77,7 +77,7 @@ def learnt_from(folder: Path, past: Past) -> Learnt:
     """Land a history that was written, compute features, and train on it."""
     lake = Lake.open(folder / "lake", TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(folder / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     if stretch is not None:
         run_local(lake, replace(stretch, profile_every_us=PROFILE_EVERY_US), lambda _table, _rows: None)

@@ -130,7 +130,7 @@ def _ingest(demo: Demo) -> None:
         if demo.bootstrap:
             ingest_kafka(ConsumerSettings(demo.bootstrap, TOPICS), lake, until="end", stop=Event(), metrics=metrics)
         else:
-            ingest_files(demo.stream, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+            ingest_files(demo.stream, TOPICS, lake, stop=Event(), metrics=metrics)
     show_lake(lake)
 
 

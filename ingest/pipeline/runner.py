@@ -53,7 +53,6 @@ def ingest_files(
     topics: Sequence[str],
     lake: Lake,
     *,
-    until: Until,
     stop: Event,
     metrics: IngestMetrics,
     formats: Formats = NATIVE_FORMATS,
@@ -69,7 +68,6 @@ def ingest_files(
         closing(FileCapacities(folder, formats.nodes_topic, cluster=formats.cluster)) as capacities,
         closing(FileSource(folder, topics, sink.position)) as source,
     ):
-        if until == "end":
-            source.stop_at_end()
+        source.stop_at_end()
         landers = Landers(formats, capacities, on_landed)
         return ingest(source, sink, landers, metrics, stop)

@@ -269,7 +269,7 @@ def _more(table: str) -> tuple[str, ...]:
 def _expected(folder: Path) -> Lake:
     lake = Lake.open(folder / "expected", TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(folder / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     return lake
 
 

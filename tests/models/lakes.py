@@ -20,7 +20,7 @@ def derived_lake(folder: Path, plan: Plan) -> Lake:
     """All that was simulated, with all derived tables."""
     simulate_into(folder / "stream", plan, lambda _done, _of: None)
     lake = Lake.open(folder / "lake", TABLES)
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=IngestMetrics(CollectorRegistry()))
+    ingest_files(folder / "stream", TOPICS, lake, stop=Event(), metrics=IngestMetrics(CollectorRegistry()))
     stretch = whole_stretch(lake)
     assert stretch is not None
     run_local(lake, stretch, lambda _table, _rows: None)

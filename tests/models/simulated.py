@@ -42,7 +42,7 @@ def simulated(folder: Path, plan: Plan = PLAN) -> Simulated:
     simulate_into(folder / "stream", plan, lambda _done, _of: None)
     lake = Lake.open(folder / "lake", TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(folder / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     facts = Facts(lake.read("nodes"), lake.read("placements"))
     state = node_state(lake.read("usage"), facts)
     labels = labels_of(state, facts.placements)

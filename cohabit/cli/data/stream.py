@@ -137,9 +137,7 @@ def _ingest_files(
     opened, stop, metrics = open_lake(settings, lake), stop_on_signals(), IngestMetrics(CollectorRegistry())
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
         landed = _Landed(status)
-        count = ingest_files(
-            folder, topics, opened, until="end", stop=stop, metrics=metrics, formats=formats, on_landed=landed
-        )
+        count = ingest_files(folder, topics, opened, stop=stop, metrics=metrics, formats=formats, on_landed=landed)
     console.print(f"{count:,} messages landed in {opened.uri}")
     show_lake(opened)
 

@@ -53,7 +53,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     TopicWriter(folder, "placements").write(placement_messages(PLAN))
     TopicWriter(folder, "samples").write(sample_messages(PLAN, np.random.default_rng(5)))
     lake = Lake.open(folder / "lake", TABLES)
-    ingest_files(folder, topics_in(folder), lake, until="end", stop=Event(), metrics=metrics())
+    ingest_files(folder, topics_in(folder), lake, stop=Event(), metrics=metrics())
     stretch = whole_stretch(lake)
     assert stretch is not None
     run_local(lake, stretch, lambda _table, _rows: None)
@@ -102,7 +102,7 @@ def test_a_lake_that_holds_something_else_is_noticed(served: Path, lake: Lake, t
     for topic in ("nodes", "placements"):
         TopicWriter(tmp_path / "stream", topic).write(list(read_messages(topic_path(lake.root.parent, topic))))
     TopicWriter(tmp_path / "stream", "usage").write([m for i, m in enumerate(messages) if i % 2])
-    ingest_files(tmp_path / "stream", TOPICS, half, until="end", stop=Event(), metrics=metrics())
+    ingest_files(tmp_path / "stream", TOPICS, half, stop=Event(), metrics=metrics())
 
     skew = compare(read_served(served)[-30:], half)
 

@@ -41,7 +41,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The measured records, landed."""
     lake = Lake.open(tmp_path_factory.mktemp("lake"), TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(FOLDER, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(FOLDER, TOPICS, lake, stop=Event(), metrics=metrics)
     return lake
 
 

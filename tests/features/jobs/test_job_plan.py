@@ -26,7 +26,7 @@ def test_features_are_computed_whenever_metrics_end(tmp_path: Path, minutes: int
     simulate_into(tmp_path / "stream", plan, lambda _done, _of: None)
     lake = Lake.open(tmp_path / "lake", TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(tmp_path / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(tmp_path / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     assert stretch is not None
 
@@ -43,7 +43,7 @@ def test_half_hours_end_with_or_after_the_stretch(tmp_path: Path) -> None:
     simulate_into(tmp_path / "stream", plan, lambda _done, _of: None)
     lake = Lake.open(tmp_path / "lake", TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(tmp_path / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(tmp_path / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     assert stretch is not None
 

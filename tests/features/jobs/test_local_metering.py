@@ -52,7 +52,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     TopicWriter(files, "samples").write(sample_messages(PLAN, np.random.default_rng(5)))
     lake = Lake.open(tmp_path_factory.mktemp("lake"), TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(files, TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(files, TOPICS, lake, stop=Event(), metrics=metrics)
     start = (PLAN.start - at(0)).total_seconds()
     silent: dict[str, object] = {"container": "quiet", "node": "silent", "event": "add", "cluster": PLAN.cluster}
     land(lake, PLACEMENTS, rows_of(PLACEMENTS, {**silent, "ts": start + 600, "cpu_request_cores": 2.0}))

@@ -57,7 +57,7 @@ def counters() -> IngestMetrics:
 
 
 def from_files(folder: Path, lake: Lake, topic: str, formats: Formats = NATIVE_FORMATS) -> int:
-    return ingest_files(folder, [topic], lake, until="end", stop=Event(), metrics=counters(), formats=formats)
+    return ingest_files(folder, [topic], lake, stop=Event(), metrics=counters(), formats=formats)
 
 
 def from_kafka(kafka: Broker, lake: Lake, topic: Topic, nodes: Topic | None = None) -> int:
@@ -231,7 +231,6 @@ def test_dead_letters_can_also_be_sent_to_a_topic(tmp_path: Path) -> None:
         tmp_path / "in",
         ["usage"],
         a_lake(tmp_path / "lake"),
-        until="end",
         stop=Event(),
         metrics=counters(),
         on_landed=lambda landing: send_dead_letters(landing.dead_letters, lambda *letter: sent.append(letter)),
@@ -252,7 +251,6 @@ def test_what_is_landed_is_counted(tmp_path: Path) -> None:
         tmp_path / "in",
         ["usage"],
         a_lake(tmp_path / "lake"),
-        until="end",
         stop=Event(),
         metrics=IngestMetrics(registry),
     )
@@ -302,7 +300,6 @@ def test_dead_letters_that_cannot_be_sent_are_counted_and_stop_nothing(tmp_path:
             tmp_path / "in",
             ["usage"],
             lake,
-            until="end",
             stop=Event(),
             metrics=metrics,
             on_landed=letters,

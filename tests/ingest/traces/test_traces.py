@@ -105,7 +105,7 @@ def landed(source: Path, form: str, folder: Path) -> Lake:
     lake = Lake.open(folder / "lake", {**LANDED, DEAD_LETTERS.name: DEAD_LETTERS})
     topics = sorted({how.topic.name for how in files.values()})
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(folder / "in", topics, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(folder / "in", topics, lake, stop=Event(), metrics=metrics)
     return lake
 
 

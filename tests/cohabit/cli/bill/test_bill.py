@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     simulate_into(tmp_path / "stream", PLAN, lambda _done, _of: None)
     lake = Lake.open(tmp_path / "lake", TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(tmp_path / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(tmp_path / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     return tmp_path
 
 

@@ -52,7 +52,7 @@ def victims(stream: Path, folder: Path, sent: Callable[[Usage], Usage]) -> Resul
         (folder / "stream" / path.name).write_text("\n".join(lines) + "\n")
     lake = Lake.open(folder / "lake", TABLES)
     metrics = IngestMetrics(CollectorRegistry())
-    ingest_files(folder / "stream", TOPICS, lake, until="end", stop=Event(), metrics=metrics)
+    ingest_files(folder / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     assert stretch is not None
     run_local(lake, stretch, lambda _table, _rows: None)

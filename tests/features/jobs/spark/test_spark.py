@@ -72,7 +72,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lake(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The same hour, landed."""
     lake = Lake.open(tmp_path_factory.mktemp("lake"), TABLES)
-    ingest_files(files, TOPICS, lake, until="end", stop=Event(), metrics=metrics())
+    ingest_files(files, TOPICS, lake, stop=Event(), metrics=metrics())
     return lake
 
 
@@ -138,7 +138,7 @@ def test_without_spark_the_same_tables_are_written(
     chunk: int, files: Path, by_kernel: dict[str, pa.Table], tmp_path: Path
 ) -> None:
     alone = Lake.open(tmp_path / "lake", TABLES)
-    ingest_files(files, TOPICS, alone, until="end", stop=Event(), metrics=metrics())
+    ingest_files(files, TOPICS, alone, stop=Event(), metrics=metrics())
 
     run_local(alone, STRETCH, lambda _table, _rows: None, chunk_rows=chunk)
 
@@ -186,7 +186,7 @@ def test_the_stream_writes_what_the_kernels_say_of_every_finished_minute(
         for topic in topics_in(files):
             messages = read_messages(topic_path(files, topic))
             TopicWriter(growing, topic).write([m for m in messages if since_ms <= m.arrived_ms < until_ms])
-        ingest_files(growing, TOPICS, streamed, until="end", stop=Event(), metrics=metrics())
+        ingest_files(growing, TOPICS, streamed, stop=Event(), metrics=metrics())
         follow(stream.landed(spark, streamed), streamed, how, lambda _batch, _rows: None).awaitTermination()
 
     found, expected = streamed.read("node_state"), by_kernel["node_state"]
@@ -201,9 +201,7 @@ def test_spark_reads_from_kafka_what_the_kernels_say(
     create_topics(kafka.bootstrap)
     replay(files, topics_in(files), kafka.bootstrap, progress=lambda _sent: None, stop=Event())
     streamed = Lake.open(tmp_path / "lake", TABLES)
-    ingest_files(
-        files, ("nodes", "placements", "samples", "node_usage"), streamed, until="end", stop=Event(), metrics=metrics()
-    )
+    ingest_files(files, ("nodes", "placements", "samples", "node_usage"), streamed, stop=Event(), metrics=metrics())
 
     usage = batch.kafka_usage(spark, streamed, kafka.bootstrap, "default")
     batch.run_batch(usage, streamed, STRETCH, lambda _table, _rows: None)
@@ -231,7 +229,7 @@ def test_a_refresher_told_by_the_stream_sees_what_one_that_computes_by_itself_do
     create_topics(kafka.bootstrap)
     replay(files, topics_in(files), kafka.bootstrap, progress=lambda _sent: None, stop=Event())
     facts = Lake.open(tmp_path / "lake", TABLES)
-    ingest_files(files, ("nodes", "placements"), facts, until="end", stop=Event(), metrics=metrics())
+    ingest_files(files, ("nodes", "placements"), facts, stop=Event(), metrics=metrics())
     how = Follow(tmp_path / "checkpoint", every=None)
     publish(
         stream.from_kafka(spark, facts, stream.Broker(kafka.bootstrap, Formats())), facts, how, kafka.bootstrap
