@@ -160,13 +160,9 @@ def _message(one: Simulated) -> Message:
     return Message(one.arrived_ms, one.key, one.value)
 
 
-def _work(line: Line, every_s: float, stop: Event, watched: Watched) -> None:
-    """What schedules run hourly and daily, much more often."""
-    month = f"{datetime.now(UTC):%Y-%m}"
-    book = line.folder / "book.toml"
-    book.write_text(line.must("bill", "propose-book").replace("2026-12", month))
-    _write_bill(line, month)
-    commands = (
+def scheduled(book: Path, month: str) -> tuple[tuple[str, ...], ...]:
+    """Words of the commands of one round."""
+    return (
         ("features",),
         ("model", "drift"),
         ("model", "recalibrate"),
@@ -175,9 +171,17 @@ def _work(line: Line, every_s: float, stop: Event, watched: Watched) -> None:
         ("bill", "propose-book", str(book), "--preview", month),
         ("lake", "compact"),
     )
+
+
+def _work(line: Line, every_s: float, stop: Event, watched: Watched) -> None:
+    """What schedules run hourly and daily, much more often."""
+    month = f"{datetime.now(UTC):%Y-%m}"
+    book = line.folder / "book.toml"
+    book.write_text(line.must("bill", "propose-book").replace("2026-12", month))
+    _write_bill(line, month)
     while not stop.is_set():
         began = monotonic()
-        for words in commands:
+        for words in scheduled(book, month):
             if stop.is_set():
                 return
             code, seconds, told = line.run(*words)

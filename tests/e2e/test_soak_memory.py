@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2e.soak.__main__ import main
+from cohabit.config.settings import read_settings
+from e2e.soak.__main__ import main, scheduled
 from e2e.soak.asking import Asked
 from e2e.soak.errors import SoakFailed
 from e2e.soak.judging import JUDGED, grew, growth
+from e2e.soak.line import Line
 from e2e.soak.memory import COLUMNS, Held, Samples, held_in, least, slope_of
+from tests.deploy.checks import refusal
 
 SECONDS = np.arange(0.0, 3600.0, 5.0)
 
@@ -186,3 +189,10 @@ def test_what_cannot_be_soaked_by_is_refused(words: list[str], capfd: pytest.Cap
     with pytest.raises(SystemExit, match="2"):
         main(words)
     assert "takes a number above 0" in capfd.readouterr().err
+
+
+def test_a_soak_uses_settings_and_commands_that_there_are(tmp_path: Path) -> None:
+    settings = read_settings(Line(tmp_path, "localhost:9092", "sim").environment())
+
+    assert settings.billing.ledger_dir == tmp_path / "ledger"
+    assert [words for words in scheduled(tmp_path / "book.toml", "2026-11") if refusal([*words])] == []
