@@ -387,13 +387,13 @@ def test_prometheus_reads_what_is_landed(sent: Broker, tmp_path: Path) -> None:
     )
     with running(tmp_path, *words, "--dead-letter-topic", **settings) as process:
         address = said(process, lambda line: "metrics at" in line).split()[-1]
-        deadline, told = monotonic() + 120, ""
-        while any(metric not in told for metric in metrics) and monotonic() < deadline:
+        deadline, page = monotonic() + 120, ""
+        while any(metric not in page for metric in metrics) and monotonic() < deadline:
             assert process.poll() is None
-            told = urlopen(address).read().decode()  # noqa: S310
+            page = urlopen(address).read().decode()  # noqa: S310
         code, output = ended(process)
 
     assert code == 0
     assert "ingested so far" in output
-    assert [metric for metric in metrics if metric not in told] == []
+    assert [metric for metric in metrics if metric not in page] == []
     assert {1.0, 2.0} <= set(lake.read("usage")["cpu_cores"].to_pylist())  # other tests send more
