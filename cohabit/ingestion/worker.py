@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry
 from cohabit.config.malloc_trim import give_back_for_good
 from cohabit.config.settings import Settings
 from cohabit.ingestion.metrics_port import scraped
-from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 
 if TYPE_CHECKING:
@@ -49,14 +48,16 @@ class Job:
 
     Args:
         settings: the command's.
-        lake: its address.
+        lake: where to.
+        formats: how topics are read.
         consumer: how to read from Kafka.
         until: when to end.
         wishes: see Wishes.
     """
 
     settings: Settings
-    lake: str
+    lake: Lake
+    formats: "Formats"
     consumer: "ConsumerSettings"
     until: "Until"
     wishes: Wishes
@@ -85,21 +86,20 @@ def land_from_kafka(job: Job, stop: Event, on_landed: "OnLanded") -> int:
     from ingest.pipeline.runner import ingest_kafka
 
     give_back_for_good()
-    registry, formats = CollectorRegistry(), formats_of(job.settings, job.wishes)
+    registry = CollectorRegistry()
     metrics = IngestMetrics(registry, time)
     with ExitStack() as open_things:
         open_things.enter_context(scraped(job.settings.kafka, job.wishes.metrics_port, registry))
         hear: list[OnLanded] = [on_landed]
         if job.wishes.dead_letters:
             hear.append(open_things.enter_context(closing(DeadLetterTopic(job.consumer.bootstrap, metrics))))
-        lake = Lake.open(job.lake, TABLES)
         return ingest_kafka(
             job.consumer,
-            lake,
+            job.lake,
             until=job.until,
             stop=stop,
             metrics=metrics,
-            formats=formats,
+            formats=job.formats,
             on_landed=_all(hear),
             commit_every_s=job.settings.kafka.commit_every_s,
         )

@@ -101,7 +101,7 @@ def run_ingest(
     """See `cohabit ingest`."""
     from ingest.pipeline.kafka_source import ConsumerSettings
 
-    formats = formats_of(settings, wishes)  # here too, so that a wrong option ends the command at once
+    formats = formats_of(settings, wishes)
     topics = (*TOPICS, *foreign_in(formats))
     if folder is not None:
         if wishes.dead_letters or wishes.metrics_port is not None:
@@ -116,7 +116,7 @@ def run_ingest(
         max_wait_ms=settings.kafka.max_wait_ms,
     )
     opened, stop, until = open_lake(settings, lake), stop_on_signals(), _until(until_end=until_end)
-    job = Job(settings, lake or settings.lake, consumer, until, wishes)
+    job = Job(settings, opened, formats, consumer, until, wishes)
     console.print(f"reading {', '.join(topics)} from {consumer.bootstrap}")
     with console.status("landing; Ctrl-C stops after the batch at hand") as status:
         count = land_from_kafka(job, stop, _Landed(status))
