@@ -1,7 +1,8 @@
 """`python -m e2e.soak`: a cluster that reports live, landed, served, proposed for and billed, for an hour.
 
 Exit 1 where a process ended, a command failed, an answer was missing or wrong, a log has an error, memory grew by
-more than 0.2 % an hour after warming up, or answers took much longer at the end than at the beginning.
+more than 0.2 % an hour after warming up, ingestion fell behind, or answers took much longer at the end than at the
+beginning.
 """
 
 import re
@@ -11,7 +12,7 @@ import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from math import inf
@@ -23,6 +24,8 @@ from cohabit.terminal.console import console, show_error
 from e2e.soak.asking import Asked, Scheduler, ask
 from e2e.soak.errors import SoakFailed
 from e2e.soak.judging import FEWEST_ROUNDS, MAX_GROWTH, grew, growth, tell
+from e2e.soak.landing import Behind, commits, steady
+from e2e.soak.landing import tell as tell_landing
 from e2e.soak.line import Line, stopped
 from e2e.soak.memory import Held, Samples, held_in
 from features.schema.tables import TABLES
@@ -31,6 +34,7 @@ from ingest.kafka_io.replay import Sender
 from ingest.kafka_io.stream_files import Message
 from ingest.lake.row_filter import EPOCH, FOREVER
 from ingest.lake.tables import Lake
+from ingest.schema.topics import TOPICS, Topic
 from ingest.simulator.messages import Message as Simulated
 from ingest.simulator.simulate import Plan, built_in, simulate
 
@@ -39,14 +43,17 @@ MAX_SLOWER = 1.5
 SAMPLE_S, LOOK_S = 0.1, 1.0
 """Between samples, and between looks which processes there are. Each minute a process gives back what is free, and
 takes some of it again within a second."""
+BEHIND_S = 30.0
+"""Between looks how far ingestion is behind."""
 HISTORY_H = 2.0
 
 
 @dataclass
 class Watched:
-    """Memory by process, and what went wrong."""
+    """Memory by process, how far ingestion was behind, and what went wrong."""
 
     samples: Samples
+    behind: Behind
     errors: list[str] = field(default_factory=list)
 
 
@@ -70,13 +77,17 @@ def main(words: Sequence[str] | None = None) -> int:
             tempfile.TemporaryDirectory(prefix="cohabit-soak-") as name,
             running_broker(Path(name) / "broker") as broker,
         ):
-            create_topics(broker.bootstrap)
+            create_topics(broker.bootstrap, [_wider(one, arguments.partitions) for one in TOPICS.values()])
             line = Line(Path(name), broker.bootstrap, "sim")
             with stopped(line):
-                return _soak(line, arguments, Watched(Samples(told)))
+                return _soak(line, arguments, Watched(Samples(told), Behind(line.folder / "ingest.log")))
     except SoakFailed as error:
         show_error(error)
         return 1
+
+
+def _wider(topic: Topic, partitions: int) -> Topic:
+    return topic if topic.partitions == 1 else replace(topic, partitions=partitions)
 
 
 def _judge_again(arguments: Namespace) -> int:
@@ -105,21 +116,24 @@ def _soak(line: Line, arguments: Namespace, watched: Watched) -> int:
     working = Thread(target=_work, args=(line, arguments.every * 60, stop, watched), daemon=True)
     asking.start()
     working.start()
+    began = time()
     try:
         _watch(line, arguments.minutes * 60, watched)
     finally:
+        ended = time()
         stop.set()
         for thread in (asking, working, sending):
             thread.join(120)
     watched.errors += line.complaints() + [f"answer: {one}" for one in asked.errors]
-    return _judge(watched, asked, arguments)
+    often = commits(line.folder / "lake", began, ended)
+    return _judge(watched, asked, often, arguments)
 
 
 def _begin(line: Line, arguments: Namespace) -> int:
     """From nothing to a server that advises; its port for schedulers."""
     console.print("landing two hours of history, learning from it")
     line.must("admin", "database", "migrate")
-    line.start("ingest", "ingest")
+    line.start("ingest", "ingest", "--metrics-port", "0")
     _until(lambda: _landed(line), 180, "history lands")
     line.must("features")
     line.must("model", "train")
@@ -208,8 +222,11 @@ def _watch(line: Line, seconds: float, watched: Watched) -> None:
     Raises:
         SoakFailed: a process ended.
     """
-    began = monotonic()
+    began, looked = monotonic(), -BEHIND_S
     while (since := monotonic() - began) < seconds:
+        if since - looked >= BEHIND_S:
+            watched.behind.look(since)
+            looked = since
         if dead := line.dead():
             raise SoakFailed(f"{', '.join(dead)} ended after {since / 60:.0f} minutes")
         pids = line.pids()
@@ -218,7 +235,7 @@ def _watch(line: Line, seconds: float, watched: Watched) -> None:
             sleep(SAMPLE_S)
 
 
-def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
+def _judge(watched: Watched, asked: Asked, often: dict[str, float], arguments: Namespace) -> int:
     warm, end = arguments.warm_up * 60.0, arguments.minutes * 60.0
     third = (end - warm) / 3
     p99 = [asked.p99_ms(warm + i * third, warm + (i + 1) * third) for i in range(3)]
@@ -230,8 +247,11 @@ def _judge(watched: Watched, asked: Asked, arguments: Namespace) -> int:
         console.print(f"error: {error}")
     slower = not p99[2] <= MAX_SLOWER * max(p99[0], 1.0)
     console.print(f"errors: {len(watched.errors)}; slower: {slower}")
+    behind = watched.behind.thirds(warm, end)
+    tell_landing(behind, often)
+    console.print(f"keeps up: {steady(behind)}")
     grown = _judge_memory(watched.samples.held(), arguments)
-    return 1 if grown or watched.errors or slower else 0
+    return 1 if grown or watched.errors or slower or not steady(behind) else 0
 
 
 def _judge_memory(held: Mapping[str, Held], arguments: Namespace) -> list[str]:
@@ -264,6 +284,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--warm-up", type=float, default=30.0, help="minutes not judged, while caches are filled")
     parser.add_argument("--rate", type=_positive, default=20.0, help="questions a second")
     parser.add_argument("--nodes", type=int, default=30, help="of the cluster")
+    parser.add_argument("--partitions", type=int, default=12, help="of each topic that has several")
     parser.add_argument("--every", type=_positive, default=5.0, help="minutes between rounds of scheduled commands")
     parser.add_argument(
         "--samples", type=Path, default=Path("soak.csv"), help="file for what each process held, ten times a second"

@@ -37,11 +37,11 @@ class When:
 
     Args:
         now: the present.
-        older_than: hours and jobs in which something was written since are left alone.
+        older_than: files that were written since are left alone, so that few rows are written anew often.
     """
 
     now: datetime
-    older_than: timedelta = timedelta(hours=2)
+    older_than: timedelta = timedelta(minutes=15)
 
     @property
     def limit_ms(self) -> int:
@@ -193,18 +193,17 @@ def _hours(retention: timedelta | None) -> int | None:
 
 
 def _bins(lake: Lake, table: str, when: When) -> Iterator[tuple[DataFile, ...]]:
-    """Files of streams by hour, and finished batches of a job but the newest."""
+    """Files of streams by hour, the running one's too, and batches of a job."""
     apart: dict[tuple[str, tuple[tuple[str, str | None], ...]], list[DataFile]] = defaultdict(list)
     for file in lake.fence(table).files():
         origin = origin_of(file.path)
         if origin.start_us is None:
             apart[origin.job, tuple(sorted(file.partition.items()))].append(file)
-    for (job, _), files in sorted(apart.items()):
+    for _, files in sorted(apart.items()):
         ordered = sorted(files, key=lambda one: (origin_of(one.path).batch or 0, one.start_us, one.path))
         settled = [file for file in ordered if file.written_ms <= when.limit_ms]
-        if job or len(settled) == len(ordered):
-            for _, run in groupby(settled, key=lambda one: one.rows > MAX_ROWS // 2):  # none is merged past another
-                yield from worth_merging(list(run))
+        for _, run in groupby(settled, key=lambda one: one.rows > MAX_ROWS // 2):  # none is merged past another
+            yield from worth_merging(list(run))
 
 
 def _merged(lake: Lake, table: str, chosen: Sequence[DataFile]) -> list[DataFile]:

@@ -15,6 +15,7 @@ from e2e.soak.__main__ import main, scheduled
 from e2e.soak.asking import Asked
 from e2e.soak.errors import SoakFailed
 from e2e.soak.judging import JUDGED, grew, growth
+from e2e.soak.landing import Behind, steady
 from e2e.soak.line import Line
 from e2e.soak.memory import COLUMNS, Held, Samples, held_in, least, slope_of
 from tests.deploy.checks import refusal
@@ -70,6 +71,18 @@ def test_the_slowest_hundredth_is_of_its_own_stretch_of_time() -> None:
     assert asked.p99_ms(0, 10) == pytest.approx(1.0)
     assert asked.p99_ms(10, 20) == pytest.approx(500.0)
     assert np.isnan(asked.p99_ms(20, 30))
+
+
+@pytest.mark.parametrize(("each_s", "keeps_up"), [(0.0, True), (0.1, False)])
+def test_ingestion_keeps_up_unless_more_and_more_messages_wait(each_s: float, *, keeps_up: bool) -> None:
+    at_s = np.arange(0.0, 3600.0, 30.0)
+    behind = Behind(Path("none"), list(at_s), list(80 + 20 * np.sin(at_s) + each_s * at_s))
+
+    assert steady(behind.thirds(600.0, 3600.0)) is keeps_up
+
+
+def test_where_nobody_looked_ingestion_is_not_said_to_keep_up() -> None:
+    assert not steady(Behind(Path("none")).thirds(0.0, 3600.0))
 
 
 def test_what_is_taken_for_a_piece_of_work_and_given_back_is_no_growth_and_a_leak_beneath_it_is() -> None:

@@ -56,8 +56,8 @@ def compact_command(
     table: TableOption = None,
     older_than: Annotated[
         float,
-        typer.Option("--older-than", min=0, max=MAX_HOURS, help="Minimum age of the newest write, in hours."),
-    ] = 2.0,
+        typer.Option("--older-than", min=0, max=MAX_HOURS, help="Minimum age of a file, in hours."),
+    ] = 0.25,
     full: Annotated[
         bool, typer.Option("--full", help="Also delete files that no version names, of writers that died; weekly.")
     ] = False,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -214,12 +215,20 @@ def test_folders_of_processes_that_died_are_removed_once_they_are_old(lake: Lake
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_an_hour_that_is_still_written_is_left_alone(lake: Lake) -> None:
-    many(lake)
-    now = datetime.fromtimestamp(max(file.written_ms for file in lake.fence("usage").files()) / 1000, UTC)
+def test_of_an_hour_that_is_still_written_the_older_files_become_one_and_young_ones_stay(lake: Lake) -> None:
+    rows = [*land(lake, 0, [(0, 0)]), *land(lake, 1, [(0, 1)])]
+    time.sleep(0.01)
+    rows += land(lake, 0, [(0, 2)])
+    written = {file.path: file.written_ms for file in lake.fence("usage").files()}
+    youngest = max(written, key=lambda path: written[path])
+    before_it = datetime.fromtimestamp((written[youngest] - 1) / 1000, UTC)
 
-    assert compact(lake, "usage", When(now), silent).files == 0
-    assert compact(lake, "usage", When(now + 3 * HOUR), silent).files == 24
+    done = compact(lake, "usage", When(before_it + When(T0).older_than), silent)
+
+    left = {file.path: file.written_ms for file in lake.fence("usage").files()}
+    assert (done.files, done.into, len(left), youngest in left) == (2, 1, 2, True)
+    assert sorted(left.values()) == [min(written.values()), written[youngest]]
+    assert offsets(lake) == sorted((row.partition, row.offset) for row in rows)
 
 
 def test_of_two_compactions_at_once_one_wins_and_nothing_is_doubled(lake: Lake) -> None:
