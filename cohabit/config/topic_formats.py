@@ -10,7 +10,8 @@ from cohabit.config.settings import Settings
 from ingest.decode.contract import Decode
 from ingest.decode.formats.format_registry import FORMATS, decoder_named
 from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.metric_mapping import ForeignMetric, read_mapping
+from ingest.decode.metrics.mapping_file import read_mapping
+from ingest.decode.metrics.metric_mapping import ForeignMetric
 from ingest.schema.provenance import checked_name
 from ingest.schema.topics import TOPICS
 

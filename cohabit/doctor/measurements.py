@@ -1,6 +1,6 @@
 """Measurement checks: what has labels, what exporters lack, and which of them report another node. An edge."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import reduce
 
@@ -16,9 +16,10 @@ from features.columnar.asof_join import key_codes
 from features.contention.container_resolution import OWN, moved_in, newest_reports
 from features.contention.node_state import Facts
 from features.labels.waiting import STALLS
+from ingest.decode.metrics.owner_labels import NO_POD
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
-from ingest.schema.tables import WHOLE_NODE
+from ingest.schema.tables import UNKNOWN_NODE, WHOLE_NODE
 
 ALL_ZERO = "pressure_all_zero"
 PSI = [name for name in STALLS if name.startswith("psi_")]
@@ -26,6 +27,8 @@ MAX_NAMED = 3
 LOOKED_AT = timedelta(minutes=15)
 """The newest samples, of so long, are looked at."""
 NODES_LOOKED_AT = timedelta(hours=2)
+OF_NO_POD = tuple(f"{part} of {NO_POD}" for part in ("_count", "_sum", "_total"))
+"""Ends of names under which ingestion counts what apps report without naming their pod."""
 NO_CPU = {
     "kubelet": "scrape container_cpu_usage_seconds_total too",
     "node_exporter": "enable its collector cpu",
@@ -45,6 +48,7 @@ def examine(lake: Lake) -> Iterator[Finding]:
     end = EPOCH + timedelta(microseconds=span[1] + 1)
     rows = lake.rows("samples", end - LOOKED_AT, end, [*OWN, "exporter", "metric", "value", "ts"])
     yield from _without_cpu(rows)
+    yield _requests(rows, lake.unknown_fields())
     yield _moved(rows, Facts(lake.read("nodes", end=end), lake.read("placements", end=end)))
 
 
@@ -110,6 +114,23 @@ def _without_cpu(rows: pa.Table) -> Iterator[Finding]:
             yield ok(name, f"CPU from {', '.join(cpu)}, memory from {', '.join(memory) or 'none'}")
 
 
+def _requests(rows: pa.Table, unmapped: Mapping[str, int]) -> Finding:
+    """Whose requests are known, and which were of no pod."""
+    counted, timed = _exporters(rows, "qps"), _exporters(rows, "rt_s") or _exporters(rows, "rt_mean_ms")
+    lost = sum(times for name, times in unmapped.items() if name.endswith(OF_NO_POD))
+    if lost:
+        names = sorted({name.partition(" of ")[0] for name in unmapped if name.endswith(OF_NO_POD)})
+        return warning(
+            "requests",
+            f"{lost:,} values of requests name no pod ({', '.join(names[:MAX_NAMED])}): have processor k8sattributes "
+            "of the Collector, or OpenTelemetry's operator, add k8s.pod.uid; requests known from "
+            f"{', '.join(counted) or 'no exporter'}",
+        )
+    if not counted:
+        return ok("requests", "no exporter reports requests: labels rest on CPI, or on waiting (docs/ingest.md)")
+    return ok("requests", f"requests from {', '.join(counted)}, response times from {', '.join(timed) or 'none'}")
+
+
 def _exporters(rows: pa.Table, metric: str) -> list[str]:
     """Exporters of a metric, sorted."""
     found = pc.unique(rows.filter(pc.equal(rows["metric"], metric))["exporter"]).to_pylist()
@@ -117,7 +138,7 @@ def _exporters(rows: pa.Table, metric: str) -> list[str]:
 
 
 def _moved(rows: pa.Table, facts: Facts) -> Finding:
-    moved = moved_in(newest_reports(rows), facts).to_pylist()
+    moved = [one for one in moved_in(newest_reports(rows), facts).to_pylist() if one["node"] != UNKNOWN_NODE]
     left, right = key_codes(rows, facts.placements, ["cluster"])
     if not np.isin(left, right).any():
         named = ", ".join(sorted(pc.unique(rows["cluster"]).to_pylist())[:3])

@@ -14,7 +14,7 @@ from cohabit.doctor.finding import Finding, ok, problem, warning
 from cohabit.terminal.db import address_of
 from cohabit.terminal.locations import registry_of
 from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.metric_mapping import read_mapping
+from ingest.decode.metrics.mapping_file import read_mapping
 from ingest.kafka_io.connection import context_of
 from ingest.lake.folder import Folder
 from ingest.lake.stores import store_of

@@ -15,7 +15,7 @@ from features.columnar.arrow_columns import Ints, micros
 from features.columnar.asof_join import key_codes, newest_known
 from features.columnar.composite_keys import ranks, rising
 from features.contention.node_state import LANDED_IN, Facts, is_delete
-from ingest.schema.tables import WHOLE_NODE
+from ingest.schema.tables import UNKNOWN_NODE, WHOLE_NODE
 
 Bools = NDArray[np.bool_]
 SECOND_US = 1_000_000
@@ -213,7 +213,8 @@ def _put(table: pa.Table, name: str, rows: Ints, values: pa.ChunkedArray) -> pa.
 def _with_aliases(samples: pa.Table, moved: pa.Table, nodes: pa.Table) -> pa.Table:
     """Samples of an exporter's own host name, which is no node, on the one node where its pods were placed."""
     targets = moved.group_by(["cluster", "node"], use_threads=False).aggregate([("placed_on", "distinct")])
-    one = targets.filter(pc.equal(pc.list_value_length(targets["placed_on_distinct"]), 1))
+    single = pc.equal(pc.list_value_length(targets["placed_on_distinct"]), 1)
+    one = targets.filter(pc.and_(single, pc.not_equal(targets["node"], UNKNOWN_NODE)))
     alias, described = key_codes(one, nodes, ["cluster", "node"])
     one = one.filter(pa.array(~np.isin(alias, described)))
     left, right = key_codes(samples, one, ["cluster", "node"])

@@ -17,7 +17,7 @@ from features.columnar.asof_join import NEVER, key_codes, newest_known
 from features.columnar.composite_keys import joint, ranks, rising
 from features.contention.container_resolution import resolved
 from features.contention.node_state import INFERRED, LANDED_IN, Facts, is_delete
-from ingest.schema.tables import NODE_EXPORTERS, TIMESTAMP, WHOLE_NODE
+from ingest.schema.tables import APP_EXPORTERS, NODE_EXPORTERS, TIMESTAMP, WHOLE_NODE
 
 Bools = NDArray[np.bool_]
 NODE_SILENCE_US = 600 * 1_000_000
@@ -74,8 +74,11 @@ def times_of(rows: pa.Table) -> Times:
     """When rows of a landed table say that something is there; rows of nodes are of WHOLE_NODE.
 
     What never measures containers, such as node_exporter and `cohabit watch`, shows that a node is there, and cannot
-    show that a container is not: what measures those may be down alone.
+    show that a container is not: what measures those may be down alone. What apps say of themselves shows neither.
     """
+    if "exporter" in rows.column_names:
+        of_apps = pc.is_in(rows["exporter"], pa.array(APP_EXPORTERS))
+        rows = rows.filter(pc.invert(of_apps))
     beats = np.zeros(rows.num_rows, np.bool_)
     if "container" not in rows.column_names:
         beats = ~beats

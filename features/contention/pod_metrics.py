@@ -30,10 +30,12 @@ WEIGHTED = {
 RATIOS = (
     ("cpi", 1.0, "cycles_s", "instructions_s"),
     ("llc_mpki", 1e3, "llc_misses_s", "instructions_s"),
-    ("rt_mean_ms", 1e3, "rt_s", "qps"),
+    ("rt_mean_ms", 1e3, "rt_s", "timed_s"),
     ("disk_await_ms", 1e3, "disk_io_s", "disk_ios_s"),
     ("cpu_us_per_request", 1e6, "cpu_cores", "qps"),
 )
+FEWEST_TIMED_PER_S = 1 / 30
+"""Ten in five minutes."""
 CLIPPED = tuple(AT[c.name] for c in SIGNALS if c.unit == "s/s" and c.high <= JITTERED)
 """Shares of time, that sums over threads and jitter push above what they can be."""
 
@@ -93,12 +95,16 @@ def _together(counted: Bools, value: Floats, starts: Ints) -> Floats:
 def with_ratios(values: Floats) -> Floats:
     """(n, metrics) with CPI and the like from their ingredients where they were not measured as such.
 
-    A ratio to zero is missing. Run delay is the time in the run queue less the time throttled, none without a limit.
+    A ratio to zero is missing, and so is the mean time of fewer than FEWEST_TIMED_PER_S requests. Run delay is the time
+    in the run queue less the time throttled, none without a limit.
     """
-    result = values.copy()
+    result, known = values.copy(), values.copy()
+    timed = values[:, AT["timed_s"]]
+    few = np.where(timed < FEWEST_TIMED_PER_S, 0.0, timed)
+    known[:, AT["timed_s"]] = np.where(np.isnan(timed), values[:, AT["qps"]], few)
     for name, scale, above, below in RATIOS:
         with np.errstate(invalid="ignore", divide="ignore"):
-            ratio = np.where(values[:, AT[below]] > 0, scale * values[:, AT[above]] / values[:, AT[below]], np.nan)
+            ratio = np.where(known[:, AT[below]] > 0, scale * known[:, AT[above]] / known[:, AT[below]], np.nan)
         result[:, AT[name]] = np.where(np.isnan(values[:, AT[name]]), ratio, values[:, AT[name]])
     waited = np.maximum(values[:, AT["run_queue_frac"]] - np.nan_to_num(values[:, AT["cpu_throttled_frac"]]), 0.0)
     delay = values[:, AT["run_delay_frac"]]

@@ -32,6 +32,10 @@ RESET_RATIO = 0.5
 SKEW_US = 15 * 1_000_000
 """A pod's first value sooner after its placement says little: the clocks of exporter and API may differ as much."""
 ORIGIN = ("topic", "partition", "offset")
+OF_REQUESTS = ("qps", "rt_s", "timed_s", "rt_bucket_s")
+"""Metrics whose series are routes and answers of a process: each comes with its first request, while others go on."""
+PROCESS = r"(?:^|/)(?:service[._]instance[._]id|instance)=(?P<process>[^/]*)"
+"""In the series of such metrics: which process of the pod it is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +53,14 @@ class Cells:
     value: Floats
 
 
-def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats]:
+def counter_rates(value: Floats, ts_us: Ints, key: Ints, process: Ints | None = None) -> tuple[Floats, Floats]:
     """Rates per second of counters.
 
     Args:
         value: (n,) counter values; NaN where not read.
         ts_us: (n,) times, microseconds.
         key: (n,) series; rows sorted by series, then time, each time once.
+        process: (n,) code of a process all of whose counters begin anew when one does; 0: of none.
 
     Returns:
         (n,) rate since the last reading of the series; NaN for its first, and after more than MAX_GAP_US. (n,) seconds
@@ -76,6 +81,9 @@ def counter_rates(value: Floats, ts_us: Ints, key: Ints) -> tuple[Floats, Floats
     usable[usable] = key[before[usable]] == key[usable]
     gap_us = np.where(usable, ts_us - ts_us[before], 0)
     reset = usable & (value < RESET_RATIO * value[before])
+    if process is not None and (reset & (process > 0)).any():
+        moment = joint([dense(process), dense(ts_us)])
+        reset |= usable & (value < value[before]) & np.isin(moment, moment[reset & (process > 0)])
     level = value
     if (usable & (value < value[before])).any():
         level = _largest_since(value, ts_us, read & (reset | ~usable))
@@ -123,6 +131,26 @@ class Sampled:
         return dense(joint([self.run, self.metric, ranks(self.rows["series"])]))
 
     @cached_property
+    def process(self) -> Ints:
+        """(n,) code of a process that serves requests, as one reporter sees it; one code for all of other metrics."""
+        codes = np.zeros(self.rows.num_rows, np.int64)
+        chosen = np.flatnonzero(self.of_requests)
+        named = pc.extract_regex(self.rows["series"].take(pa.array(chosen)), PROCESS)
+        owners = self.container[chosen], dense(self.reporter)[chosen]
+        codes[chosen] = joint([*owners, ranks(pc.struct_field(named, "process"))]) + 1
+        return codes
+
+    @cached_property
+    def family(self) -> Ints:
+        """(n,) code of a metric's series of one process."""
+        return joint([self.process, self.metric])
+
+    @cached_property
+    def of_requests(self) -> Bools:
+        """(n,) whether the metric is one of OF_REQUESTS."""
+        return np.isin(self.metric, [AT[name] for name in OF_REQUESTS])
+
+    @cached_property
     def reporter(self) -> Ints:
         """(n,) code of exporter and replica of the collector, the preferred one first."""
         place = pc.index_in(self.rows["exporter"], pa.array(EXPORTER_PREFERENCE))
@@ -158,14 +186,14 @@ def per_minute(sampled: Sampled, placements: pa.Table) -> tuple[Cells, Floats]:
     series, ts, minute = sampled.series[order], ts[order], sampled.minute[order]
     value = floats(rows["value"])[order]
     counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
-    rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series)
+    rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series, sampled.process[order])
     first, before_us = _begun(np.where(counter, value, np.nan), ts, series)
     fresh = np.append([True], (np.diff(series) != 0) | (np.diff(ts) > MEMORY_US))
     moved = fresh | np.append([True], np.diff(value) != 0)
     alive_us = np.where(fresh, ts, np.append([0], ts[:-1]))
     run_us = _run_before(sampled, order[first], order[moved], alive_us[moved])
     placed_us = _placed_before(sampled, order[first], placements)
-    since_us = np.maximum(run_us, placed_us)
+    since_us = np.maximum(np.maximum(run_us, placed_us), _siblings_before(sampled, order[first]))
     gap_us = ts[first] - since_us
     good = (gap_us > np.where(placed_us > run_us, SKEW_US, 0)) & (gap_us <= MAX_GAP_US) & (since_us >= before_us)
     first, gap_us = first[good], gap_us[good]
@@ -207,6 +235,20 @@ def _run_before(sampled: Sampled, rows: Ints, changed: Ints, alive_us: Ints) -> 
     return np.where(known, np.minimum(ts[before], (alive_us[found] + ts[rows]) // 2), -MAX_GAP_US)
 
 
+def _siblings_before(sampled: Sampled, rows: Ints) -> Ints:
+    """(n,) when other series of a row's metric and process were read last, if they are of requests; else long ago.
+
+    A route's or an answer's counter is not there before the first request: it began at 0 since.
+    """
+    read = np.flatnonzero(sampled.of_requests)
+    if not len(read):
+        return np.full(len(rows), -MAX_GAP_US)
+    ts, family = micros(sampled.rows["ts"]), sampled.family
+    read = read[rising(family[read], ts[read])]
+    found = newest_known(family[rows], ts[rows] - 1, family[read], ts[read])
+    return np.where(sampled.of_requests[rows] & (found >= 0), ts[read[found]], -MAX_GAP_US)
+
+
 def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:
     """(n,) when the pod of each row was placed, as it was known when the row arrived; else long ago.
 
@@ -223,7 +265,8 @@ def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:
 def held(sampled: Sampled, cells: Cells) -> Cells:
     """The cells, and each series' last value in the minute after it, where its pod was sampled but it was not.
 
-    Not where another reporter sampled the same in that minute: what is newer stands.
+    Not where another reporter sampled the same in that minute: what is newer stands. Nor where others of its metric and
+    process were: a route that is reported no more is gone.
     """
     series, pod = sampled.series[cells.row], sampled.pod[cells.row]
     span = int(cells.minute.max()) + 2
@@ -232,12 +275,21 @@ def held(sampled: Sampled, cells: Cells) -> Cells:
     last = last[np.isin(pod[last] * span + cells.minute[last] + 1, pod * span + cells.minute)]
     what = joint([sampled.container, sampled.metric])
     of_all, own = (dense(code)[cells.row] * span + cells.minute for code in (what, joint([what, sampled.reporter])))
-    held = last[~np.isin(of_all[last] + 1, of_all) | np.isin(own[last] + 1, own)]
+    gone = sampled.of_requests[cells.row[last]] & _is_followed(sampled, cells, last)
+    held = last[~gone & (~np.isin(of_all[last] + 1, of_all) | np.isin(own[last] + 1, own))]
     return Cells(
         np.append(cells.row, cells.row[held]),
         np.append(cells.minute, cells.minute[held] + 1),
         np.append(cells.value, cells.value[held]),
     )
+
+
+def _is_followed(sampled: Sampled, cells: Cells, last: Ints) -> Bools:
+    """(n,) whether others of a cell's metric and process were sampled in the minute after it."""
+    if not sampled.of_requests.any():
+        return np.zeros(len(last), np.bool_)
+    family = dense(sampled.family)[cells.row] * (int(cells.minute.max()) + 2) + cells.minute
+    return np.isin(family[last] + 1, family)
 
 
 def running(sampled: Sampled, seen: Cells, cells: Cells, seconds: Floats) -> Cells:

@@ -4,7 +4,7 @@ Exporters scrape at different seconds, and the containers of one pod at differen
 value a minute first; then series are added up, then the containers of a pod, then ratios are taken.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -17,6 +17,7 @@ from features.columnar.composite_keys import dense, joint, rising
 from features.columnar.group_means import group_starts
 from features.columnar.windows import LATENESS_US, WINDOW_US, in_time, window_end
 from features.contention.container_resolution import LINGER_US, STATIC, resolved
+from features.contention.latency_quantiles import latency_quantiles
 from features.contention.node_state import INFERRED, Facts, is_delete, known_by
 from features.contention.pod_metrics import AT, METRICS, Grid, pods, with_ratios, within_range
 from features.contention.series_minutes import (
@@ -98,7 +99,8 @@ def rates(
     sampled = Sampled(resolved(known, facts, moved).samples)
     minutes, seconds = per_minute(sampled, facts.placements)
     cells = running(sampled, minutes, held(sampled, minutes), seconds)
-    grid = _grid(sampled, added_up(sampled, reported(sampled, cells)))
+    chosen = reported(sampled, cells)
+    grid = _with_percentiles(_grid(sampled, added_up(sampled, chosen)), sampled, chosen)
     values, outside = within_range(with_ratios(pods(grid)))
     usage, node_usage = _rows(sampled, grid, values, trim=trim)
     usage = _before_the_end(usage, facts.placements)
@@ -121,6 +123,24 @@ def _grid(sampled: Sampled, cells: Cells) -> Grid:
     pod = np.cumsum(np.diff(pod_minute[order][starts], prepend=-1) != 0) - 1
     own = np.asarray(sampled.rows["part"].take(pa.array(row)).is_null())
     return Grid(row, cells.minute[order][starts], pod, own, value, known)
+
+
+def _with_percentiles(grid: Grid, sampled: Sampled, cells: Cells) -> Grid:
+    """The grid with percentiles of response times, of containers that reported buckets and not the percentiles."""
+    chosen = np.flatnonzero(sampled.metric[cells.row] == AT["rt_bucket_s"])
+    if not len(chosen):
+        return grid
+    container = np.append(sampled.container[grid.row], sampled.container[cells.row[chosen]])
+    codes = joint([container, np.append(grid.minute, cells.minute[chosen])])
+    lines, own = np.split(codes, [len(grid.row)])
+    series = sampled.rows["series"].take(pa.array(cells.row[chosen]))
+    group, found = latency_quantiles(own, series, cells.value[chosen])
+    line = np.argsort(lines)[np.searchsorted(np.sort(lines), group)]
+    value, known = grid.value.copy(), grid.sampled.copy()
+    for column, metric in enumerate((AT["rt_p95_ms"], AT["rt_p99_ms"])):
+        new = line[~known[line, metric]]
+        value[new, metric], known[new, metric] = found[~known[line, metric], column], True
+    return replace(grid, value=value, sampled=known)
 
 
 def _rows(sampled: Sampled, grid: Grid, values: Floats, *, trim: bool) -> tuple[pa.Table, pa.Table]:

@@ -33,7 +33,7 @@ from ingest.decode.contract import (
     rows_schema,
 )
 from ingest.decode.json_records import NotFinite
-from ingest.decode.metrics.metric_mapping import COUNTER, GAUGE, TARGETS, MetricMap
+from ingest.decode.metrics.metric_mapping import COUNTER, GAUGE, TARGETS, ForeignMetric, MetricMap
 from ingest.decode.metrics.owner_labels import Nowhere, Place, place_of
 from ingest.decode.timestamps import Clock
 from ingest.schema.tables import SAMPLES, TIMESTAMP
@@ -64,10 +64,11 @@ class Plan(NamedTuple):
 
     Args:
         templates: number of each sample's template.
-        picks: which of the record's points these samples are; the others are not landed.
+        picks: which of the record's points these samples are, one or several of a point; the others are not landed.
         items: what each sample is called in a reject, after the record's index; '' where that says it.
         missing: the key that labels of every record of this shape lack; '' where none is.
         unknown: names of the points that are not landed, without being wrong.
+        straight: whether each point is one sample.
     """
 
     templates: tuple[int, ...]
@@ -75,6 +76,7 @@ class Plan(NamedTuple):
     items: tuple[str, ...]
     missing: str
     unknown: tuple[str, ...]
+    straight: bool = False
 
 
 class Point(NamedTuple):
@@ -127,22 +129,25 @@ class Shapes:
         missing = ""
         unknown: list[str] = []
         for number, point in enumerate(points):
-            found = self._template(point)
-            if isinstance(found, Template):
-                templates.append(self.templates.setdefault(found, len(self.templates)))
-                picks.append(number)
-                items.append(point.name if found.series is None else f"{point.name}.{found.series}")
-            elif isinstance(found, Nowhere):
-                missing = missing or found.missing
-            else:
-                unknown.append(found)
-        return Plan(tuple(templates), tuple(picks), _distinct(items), missing, tuple(unknown))
+            metrics = self.mapping.fitting(point.name, point.labels)
+            if not metrics:
+                known = point.name in self.mapping.metrics
+                unknown.append(f"{point.name} with other labels" if known else point.name)
+            for metric in metrics:
+                found = self._template(point, metric)
+                if isinstance(found, Template):
+                    templates.append(self.templates.setdefault(found, len(self.templates)))
+                    picks.append(number)
+                    items.append(point.name if found.series is None else f"{point.name}.{found.series}")
+                elif isinstance(found, Nowhere):
+                    missing = missing or found.missing
+                elif found not in unknown[-1:]:
+                    unknown.append(found)
+        straight = picks == list(range(len(points)))
+        return Plan(tuple(templates), tuple(picks), _distinct(items), missing, tuple(unknown), straight)
 
-    def _template(self, point: Point) -> Template | Nowhere | str:
+    def _template(self, point: Point, metric: ForeignMetric) -> Template | Nowhere | str:
         """The point's template, why it has none, or the name to count it under."""
-        metric = self.mapping.find(point.name, point.labels)
-        if metric is None:
-            return point.name if point.name not in self.mapping.metrics else f"{point.name} with other labels"
         if point.delta and metric.kind != COUNTER:
             return f"{point.name} as a delta"
         place = place_of(point.labels, self.mapping.labels, metric.of, metric.series)
@@ -231,7 +236,7 @@ class Rows:
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        self.values += values if len(plan.picks) == len(values) else [values[pick] for pick in plan.picks]
+        self.values += values if plan.straight else [values[pick] for pick in plan.picks]
 
     def undecodable(self, message: int, item: str, detail: str) -> None:
         """Set a message, or a part of it, aside."""

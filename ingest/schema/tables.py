@@ -174,17 +174,29 @@ INGREDIENTS = (
     _number("instructions_s", "1/s", "instructions retired"),
     _number("llc_misses_s", "1/s", "last-level cache misses; with instructions_s gives llc_mpki"),
     _number("run_queue_frac", "s/s", "time runnable but waiting, throttled time still in; gives run_delay_frac"),
-    _number("rt_s", "s/s", "response time of all requests together; with qps gives rt_mean_ms"),
+    _number("rt_s", "s/s", "response time of all requests together; with timed_s, else qps, gives rt_mean_ms"),
+    _number("timed_s", "1/s", "requests whose response time rt_s has, those that failed left out"),
+    _number(
+        "rt_bucket_s", "1/s", "requests by bounds of their response time, s, in series; gives rt_p95_ms and rt_p99_ms"
+    ),
     _number("disk_io_s", "s/s", "time of all block I/O together; with disk_ios_s gives disk_await_ms"),
 )
 """Metrics of `samples` that are no column of `usage`; `ingest.rates` makes columns of them."""
 
 KIND_VALUES = ("gauge", "counter")
 
+APP_EXPORTERS = (
+    *("http server", "http server by old names", "rpc server", "rpc server by old names", "messaging", "micrometer"),
+    *("grpc server", "grpc server by counters", "vllm", "vllm by old names", "triton"),
+    *("istio", "istio by counters", "linkerd", "linkerd by counters", "envoy", "envoy by old names"),
+    *("redis", "postgresql", "mysql", "memcached"),
+)
+"""Those that report requests of apps, in ingest/decode/metrics/app_metrics.toml; they go on while others are down."""
 EXPORTER_PREFERENCE = (
     *("kubelet", "cadvisor", "node_exporter", "kubelet resource", "koordlet", "dcgm"),
     *("kubeletstats", "kubeletstats by old names", "kubeletstats by counters"),
     *("docker_stats", "hostmetrics", "telegraf", "telegraf by counters"),
+    *APP_EXPORTERS,
 )
 """Exporters and their alternative metrics of one thing: where several report the same of a pod, the first is used."""
 NODE_EXPORTERS = ("node_exporter", "hostmetrics")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from cohabit.cli.main import app
 from ingest.decode.formats.format_registry import FORMATS
 from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.metric_mapping import read_mapping
+from ingest.decode.metrics.mapping_file import read_mapping
 
 DOCS = Path(__file__).parents[2] / "docs"
 INGEST = (DOCS / "ingest.md").read_text()

@@ -22,7 +22,7 @@ from cohabit.doctor.scheduler_config import configured, read_config
 from features.metering.invoices import FOCUS, PLAIN, Columns, read_bill
 from features.schema.errors import FeaturesError
 from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.metric_mapping import read_mapping
+from ingest.decode.metrics.mapping_file import read_mapping
 from ingest.schema.errors import IngestError
 from ingest.traces.convert import FORMS, file_messages, trace_files
 from ingest.traces.form import Origin

@@ -84,7 +84,7 @@ def request() -> ExportMetricsServiceRequest:
         point = network.data_points.add(start_time_unix_nano=NS - 10**12, time_unix_nano=NS, as_int=count)
         point.attributes.add(key="interface").value.string_value = "eth0"
         point.attributes.add(key="direction").value.string_value = direction
-    served = metrics.add(name="http.server.duration").histogram
+    served = metrics.add(name="my.request.duration").histogram
     served.aggregation_temporality = CUMULATIVE
     served.data_points.add(time_unix_nano=NS, count=4, sum=2.0, bucket_counts=[4], explicit_bounds=[])
     return made
@@ -136,7 +136,7 @@ def otlp_json() -> Json:
                 "isMonotonic": True,
             },
         },
-        {"name": "http.server.duration", "histogram": {"dataPoints": [count], "aggregationTemporality": 2}},
+        {"name": "my.request.duration", "histogram": {"dataPoints": [count], "aggregationTemporality": 2}},
     ]
     resource = {"attributes": [attribute(*pair) for pair in told]}
     return {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"metrics": metrics}]}]}

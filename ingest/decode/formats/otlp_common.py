@@ -1,13 +1,17 @@
 """OTLP: the points of one resource, however they were written -> rows. Kernel, shared by both encodings.
 
-A histogram or summary becomes two points, <name>_sum and <name>_count, as in Prometheus. A sum of temporality delta
-becomes a rate, since its own start and end are known; a cumulative one stays the counter it is.
+A histogram or summary becomes two points, <name>_sum and <name>_count, as in Prometheus, and one for each bucket where
+the mapping wants these. A sum of temporality delta becomes a rate, since its own start and end are known; a cumulative
+one stays the counter it is.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import Any, NamedTuple
 
 from ingest.decode.json_records import MAX_RECORDS
+from ingest.decode.metrics.metric_mapping import BOUND, UNIT
 from ingest.decode.metrics.owner_labels import node_in
 from ingest.decode.samples import Plan, Point, Rows, Shapes
 
@@ -18,6 +22,23 @@ NO_POINTS = "no data points"
 NANOS = 1e9
 
 
+FINEST = 2
+"""Buckets of exponential histograms are merged up to this scale, at which bounds are 1.19 apart."""
+SCALES = range(-10, 21)
+"""Of exponential histograms, as OpenTelemetry's specification has them."""
+
+Bucket = tuple[float, float, float]
+"""Bounds and count of a bucket."""
+
+
+class Distribution(NamedTuple):
+    """One point of a histogram or summary; None is what it does not say."""
+
+    added_up: object
+    counted: object
+    buckets: Iterable[Bucket] = ()
+
+
 OnePoint = tuple[str, Attributes, object, object]
 """Name, attributes, time and value of one point."""
 
@@ -26,10 +47,12 @@ OnePoint = tuple[str, Attributes, object, object]
 class Found:
     """Points of one resource, at most `room` of them.
 
-    `deltas` are the numbers of those that were made rates; `refused` counts those beyond the room.
+    `names` are those that the mapping knows, `deltas` the numbers of those that were made rates; `refused` counts those
+    beyond the room.
     """
 
     room: int
+    names: Container[str] = ()
     points: list[OnePoint] = field(default_factory=list)
     deltas: list[int] = field(default_factory=list)
     refused: int = 0
@@ -48,6 +71,70 @@ class Found:
         known = 0 < start < end and isinstance(value, int | float)
         rate = value / ((end - start) / NANOS) if known and isinstance(value, int | float) else NO_START
         self.points.append((name, attributes, end, None if value is None else rate))
+
+    def add_distribution(
+        self,
+        metric: tuple[str, str],
+        attributes: Attributes,
+        span_ns: tuple[Any, Any],
+        one: Distribution,
+        *,
+        delta: bool,
+    ) -> None:
+        """One point of a histogram or summary, of a metric's name and unit.
+
+        A bucket that never counted anything is left out where counts are cumulative: it begins at 0 when it does.
+        """
+        name, unit = metric
+        parts = [(f"{name}_sum", attributes, one.added_up), (f"{name}_count", attributes, one.counted)]
+        if f"{name}_bucket" in self.names:
+            attributes = (*attributes, (UNIT, unit))
+            parts = [(name, attributes, value) for name, _, value in parts]
+            buckets = [(f"{low:.6g}:{high:.6g}", count) for low, high, count in one.buckets if count or delta]
+            if self.has_room(2 + len(buckets)):
+                parts += [(f"{name}_bucket", (*attributes, (BOUND, bounds)), count) for bounds, count in buckets]
+        for named, own, value in parts:
+            if delta:
+                self.add_delta(named, own, span_ns, value)
+            else:
+                self.points.append((named, own, span_ns[1], value))
+
+
+def explicit_buckets(bounds: Sequence[float], counts: Sequence[float]) -> Iterator[Bucket]:
+    """Buckets of a histogram with explicit bounds; none where it has none, or they do not fit together."""
+    if bounds and len(counts) == len(bounds) + 1:
+        yield from zip((0.0, *bounds), (*bounds, inf), counts, strict=True)
+
+
+def exponential_buckets(
+    scale: int, zero: tuple[float, float], offset: int, counts: Sequence[float]
+) -> Iterator[Bucket]:
+    """Buckets of an exponential histogram, merged to FINEST; none where its scale is out of range.
+
+    Args:
+        scale: its scale.
+        zero: bound and count of the bucket of values near 0.
+        offset: index of the first bucket above.
+        counts: of these buckets.
+
+    Source: OpenTelemetry, metrics data model: bucket i has values above base ** i up to base ** (i + 1), where base is
+    2 ** (2 ** -scale).
+    """
+    if scale not in SCALES:
+        return
+    kept, merged = min(scale, FINEST), dict[int, float]()
+    for index, count in enumerate(counts, offset):
+        place = index >> (scale - kept)
+        merged[place] = merged.get(place, 0) + count
+    yield (0.0, zero[0], zero[1])
+    for place, count in merged.items():
+        yield _power(place, kept), _power(place + 1, kept), count
+
+
+def _power(index: int, scale: int) -> float:
+    """2 ** (index / 2 ** scale), which may be infinite."""
+    exponent = index / 2**scale
+    return 0.0 if exponent < -1000 else inf if exponent > 1000 else 2.0**exponent
 
 
 def node_of_request(shapes: Shapes, resources: Iterable[Attributes]) -> Attributes:

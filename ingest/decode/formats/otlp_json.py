@@ -7,8 +7,19 @@ Source: opentelemetry-proto 1.x, metrics/v1/metrics.proto, and its docs/specific
 """
 
 from collections.abc import Sequence
+from math import isfinite
 
-from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
+from ingest.decode.formats.otlp_common import (
+    NO_POINTS,
+    Attributes,
+    Distribution,
+    Found,
+    add_resource,
+    explicit_buckets,
+    exponential_buckets,
+    node_of_request,
+    with_node,
+)
 from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load, objects_of
 from ingest.decode.metrics.labels import text_of
 from ingest.decode.numbers import number_of_text
@@ -16,6 +27,7 @@ from ingest.decode.samples import Rows, Shapes
 
 WANTED = "a list of resourceMetrics: OTLP's request for metrics has one"
 DELTAS = (1, "AGGREGATION_TEMPORALITY_DELTA")
+KINDS = ("histogram", "exponentialHistogram", "summary")
 NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
 
@@ -37,7 +49,7 @@ def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> No
         if not isinstance(resource, dict):
             rows.undecodable(number, str(index), "resourceMetrics holds something that is no object")
             continue
-        found = Found(room)
+        found = Found(room, shapes.mapping.metrics)
         for scope in objects_of(resource, "scopeMetrics"):
             _read_metrics(found, objects_of(scope, "metrics"))
         add_resource(rows, shapes, (number, index), with_node(shapes, _shared(resource), node), found)
@@ -77,18 +89,39 @@ def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
 
 
 def _read_distribution(found: Found, name: object, metric: Record) -> None:
-    """Sum and count of a histogram or summary; nothing of what has no name."""
-    kinds = ("histogram", "exponentialHistogram", "summary")
-    data = next((d for d in map(metric.get, kinds) if isinstance(d, dict)), {})
+    """Sum, count and buckets of a histogram or summary; nothing of what has no name."""
+    unit = metric.get("unit")
+    kind, data = next(((kind, d) for kind in KINDS if isinstance(d := metric.get(kind), dict)), ("", {}))
     points = objects_of(data, "dataPoints") if type(name) is str else []
+    delta = data.get("aggregationTemporality") in DELTAS
     for point in points if found.has_room(2 * len(points)) else ():
-        own = _attributes(point.get("attributes"))
-        for field in ("sum", "count"):
-            value = None if _flagged(point) else number_of_text(point.get(field))
-            if data.get("aggregationTemporality") in DELTAS:
-                found.add_delta(f"{name}_{field}", own, _span(point), value)
-            else:
-                found.points.append((f"{name}_{field}", own, point.get("timeUnixNano"), value))
+        span = _span(point) if delta else (0, point.get("timeUnixNano"))
+        one = Distribution(None, None) if _flagged(point) else _distribution(point, kind)
+        named = (str(name), unit if isinstance(unit, str) else "")
+        found.add_distribution(named, _attributes(point.get("attributes")), span, one, delta=delta)
+
+
+def _distribution(point: Record, kind: str) -> Distribution:
+    total, count = number_of_text(point.get("sum")), number_of_text(point.get("count"))
+    if kind == "histogram":
+        bounds, counts = _numbers(point.get("explicitBounds")), _numbers(point.get("bucketCounts"))
+        return Distribution(total, count, explicit_buckets(bounds, counts))
+    above = point.get("positive")
+    above = above if isinstance(above, dict) else {}
+    given = [point.get("scale", 0), above.get("offset", 0), point.get("zeroThreshold", 0), point.get("zeroCount", 0)]
+    numbers = _numbers(given)
+    if kind == "summary" or not numbers:
+        return Distribution(total, count)
+    scale, offset, *zero = numbers
+    counts = _numbers(above.get("bucketCounts"))
+    return Distribution(total, count, exponential_buckets(int(scale), (zero[0], zero[1]), int(offset), counts))
+
+
+def _numbers(values: object) -> list[float]:
+    """Finite numbers, or texts of such; none where one is neither."""
+    found = [number_of_text(one) for one in values] if isinstance(values, list) else []
+    good = [float(one) for one in found if isinstance(one, int | float) and isfinite(one)]
+    return good if len(good) == len(found) else []
 
 
 def _value(point: Record) -> object:

@@ -9,7 +9,17 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from ingest.decode.formats.otlp_common import NO_POINTS, Attributes, Found, add_resource, node_of_request, with_node
+from ingest.decode.formats.otlp_common import (
+    NO_POINTS,
+    Attributes,
+    Distribution,
+    Found,
+    add_resource,
+    explicit_buckets,
+    exponential_buckets,
+    node_of_request,
+    with_node,
+)
 from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
 from ingest.decode.metrics.labels import text_of
 from ingest.decode.samples import Rows, Shapes
@@ -50,7 +60,7 @@ def _add(rows: Rows, shapes: Shapes, number: int, request: Message) -> None:
     described = [_attributes(resource.resource.attributes) for resource in request.resource_metrics]
     node = node_of_request(shapes, described)
     for index, (resource, shared) in enumerate(zip(request.resource_metrics, described, strict=True)):
-        found = Found(room)
+        found = Found(room, shapes.mapping.metrics)
         for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
             _read_metric(found, metric)
         add_resource(rows, shapes, (number, index), with_node(shapes, shared, node), found)
@@ -62,7 +72,7 @@ def _add(rows: Rows, shapes: Shapes, number: int, request: Message) -> None:
 def _read_metric(found: Found, metric: Message) -> None:
     name, kind = metric.name, metric.WhichOneof("data")
     if kind not in {"gauge", "sum"}:
-        _read_distribution(found, name, metric, kind)
+        _read_distribution(found, metric, kind)
         return
     data = getattr(metric, kind)
     delta = kind == "sum" and data.aggregation_temporality == DELTA
@@ -82,22 +92,26 @@ def _value(point: Message) -> float | int | None:
     return None if kind is None else getattr(point, kind)
 
 
-def _read_distribution(found: Found, name: str, metric: Message, kind: str | None) -> None:
-    """Sum and count of a histogram or summary."""
+def _read_distribution(found: Found, metric: Message, kind: str | None) -> None:
+    """Sum, count and buckets of a histogram or summary."""
     if kind is None:
         return
     data = getattr(metric, kind)
     delta = kind != "summary" and data.aggregation_temporality == DELTA
     for point in data.data_points if found.has_room(2 * len(data.data_points)) else ():
         own, span = _attributes(point.attributes), (point.start_time_unix_nano, point.time_unix_nano)
-        has_sum = kind == "summary" or point.HasField("sum")
-        missing = point.flags & NO_VALUE
-        values = {"sum": point.sum if has_sum and not missing else None, "count": None if missing else point.count}
-        for field, value in values.items():
-            if delta:
-                found.add_delta(f"{name}_{field}", own, span, value)
-            else:
-                found.points.append((f"{name}_{field}", own, span[1], value))
+        one = Distribution(None, None) if point.flags & NO_VALUE else _distribution(point, kind)
+        found.add_distribution((metric.name, metric.unit), own, span, one, delta=delta)
+
+
+def _distribution(point: Message, kind: str) -> Distribution:
+    if kind == "summary":
+        return Distribution(point.sum, point.count)
+    added = point.sum if point.HasField("sum") else None
+    if kind == "histogram":
+        return Distribution(added, point.count, explicit_buckets(point.explicit_bounds, point.bucket_counts))
+    above, zero = point.positive, (point.zero_threshold, point.zero_count)
+    return Distribution(added, point.count, exponential_buckets(point.scale, zero, above.offset, above.bucket_counts))
 
 
 def _attributes(attributes: Message) -> Attributes:

@@ -55,8 +55,7 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
         rows.messages.append(number)
         rows.indexes.append(0)
         rows.micros.append(micros)
-        if plan.picks:
-            rows.values.append(value)
+        rows.values.extend([value] * len(plan.picks))
         return True
 
     return add

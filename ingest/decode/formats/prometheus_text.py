@@ -48,7 +48,7 @@ def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> No
     message, arrived = at
     plans, times, before = shapes.plans, shapes.clock.read, rows.size
     add_plan, add_index, add_micros = rows.plans.append, rows.indexes.append, rows.micros.append
-    add_value = rows.values.append
+    add_values = rows.values.extend
     lines = text.split("\n")
     if len(lines) > MAX_RECORDS:
         rows.undecodable(message, str(MAX_RECORDS), f"{len(lines)} lines; the rest is not read")
@@ -64,8 +64,7 @@ def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> No
         add_micros(rows.time(shapes.clock, words[1]) if micros is None else micros)
         add_plan(plan)
         add_index(number)
-        if plan.picks:
-            add_value(number_of_text(words[0]))
+        add_values([number_of_text(words[0])] * len(plan.picks))
     rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
     if rows.size == before:
         rows.count(NO_SAMPLE)

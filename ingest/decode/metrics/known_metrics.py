@@ -14,8 +14,10 @@ telegraf plugins/inputs/{docker,kubernetes,cpu,mem,net,diskio}.
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from ingest.decode.metrics.mapping_file import read_mapping
 from ingest.decode.metrics.metric_mapping import COUNTER, NODE_LEVEL, POD_LEVEL, ForeignMetric, MetricMap
 
 _counter = partial(ForeignMetric, kind=COUNTER)
@@ -279,7 +281,8 @@ _BY_EXPORTER = {
     "telegraf by counters": TELEGRAF_COUNTERS,
     "cadvisor": CADVISOR,
 }
-EXPORTERS = MetricMap.of(
+_USAGE = MetricMap.of(
     replace(metric, exporter=exporter) for exporter, metrics in _BY_EXPORTER.items() for metric in metrics
 )
-"""Everything that is shipped."""
+EXPORTERS = read_mapping(Path(__file__).with_name("app_metrics.toml"), _USAGE)
+"""Everything that is shipped: use of containers and nodes, and the requests of apps."""

@@ -1,42 +1,26 @@
-"""Mapping: which metric of which exporter becomes which column, and which labels say whose it is. Facts and a loader.
+"""Mapping: which metric of which exporter becomes which columns, and which labels say whose it is. Facts.
 
-The tables themselves are in `ingest.decode.metrics.known_metrics`; a TOML file adds to them:
-
-    [[metric]]
-    name = "my_cpu_millicores"      # as the format spells it; of Telegraf measurement.field
-    target = "cpu_cores"            # a column of usage, or an ingredient
-    kind = "gauge"                  # or "counter": the value is the integral of the column over time
-    scale = 0.001                   # value times scale is in the column's unit
-    where = { state = "used" }      # labels it must have; text or a list, * as in file names
-    unless = { cpu = ["cpu-total"] }  # labels it must not have
-    series = ["disk"]               # labels that distinguish series, which are added up
-    unknown = [-1]                  # values by which the exporter says that it does not know
-    of = "container"                # or "pod": whichever container it was read in; or "node": the node itself
-
-    [labels]
-    node = ["my_node"]              # looked at before those that are known
-    replica = ["my_ha_label"]       # distinguishes collectors of the same metrics; one is used
-
-A name in the file replaces every entry of that name in the tables.
+The tables themselves are in `ingest.decode.metrics.known_metrics`; `mapping_file` reads others.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
-
-from ingest.schema.errors import IngestError
 from ingest.schema.tables import INGREDIENTS, KIND_VALUES, SIGNALS, Column
 from ingest.schema.workload_identity import APP_LABELS, QOS_LABELS, TEAM_LABELS
 
 Words = tuple[str, ...]
 Conditions = Mapping[str, Words]
 GAUGE, COUNTER = KIND_VALUES
-CONTAINER_LEVEL, POD_LEVEL, NODE_LEVEL = LEVELS = ("container", "pod", "node")
+LEVELS = ("container", "pod", "node", "app", "service")
+CONTAINER_LEVEL, POD_LEVEL, NODE_LEVEL, APP_LEVEL, SERVICE_LEVEL = LEVELS
+"""An app reports of its pod, and need not know the node; what is of a service, as controllers report, is of no pod."""
+EVERY = "*"
+"""In place of names of series: every label but those that say whose a value is."""
+UNIT, BOUND = "metric.unit", "le"
+"""Labels of histograms: the unit that OTLP gives one, and a bucket's bounds, as `low:high` or as `high` alone
+where it has all requests up to there."""
 TARGETS: Mapping[str, Column] = {column.name: column for column in (*SIGNALS, *INGREDIENTS)}
 
 
@@ -51,12 +35,13 @@ class ForeignMetric:
         scale: value times scale is in the target's unit.
         where: labels and the patterns one of which each must match; a label that is absent is empty text.
         unless: labels and patterns that none may match.
-        series: labels that distinguish series of one container.
+        series: labels that distinguish series of one container; may have BOUND first and EVERY.
         part_of: what distinguishes this metric from others of the same target that it is added to, as reads and writes.
         unknown: values, before scaling, by which the exporter says that it does not know.
         of: one of LEVELS: whom the value describes.
         exporter: one of schema.tables.EXPORTER_PREFERENCE, or empty, which comes first: of several that report one
             target of a pod, one is used.
+        bound_scale: a bucket's bounds times that are seconds.
     """
 
     name: str
@@ -70,6 +55,7 @@ class ForeignMetric:
     unknown: tuple[float, ...] = ()
     of: str = CONTAINER_LEVEL
     exporter: str = ""
+    bound_scale: float = 1.0
 
     def fits(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels are those it asks for."""
@@ -78,8 +64,28 @@ class ForeignMetric:
 
     def series_of(self, labels: Mapping[str, str]) -> str | None:
         """What else distinguishes a series, joined by '/'; None when nothing does. `total` is all of them."""
-        words = [self.part_of, *(labels.get(name, "") for name in self.series)]
+        words = [self.part_of]
+        for name in self.series:
+            if name == EVERY:
+                words += [f"{label}={labels[label]}" for label in sorted(labels) if labels[label] and _is_other(label)]
+            elif name == BOUND:
+                words.append(_in_seconds(labels.get(name, ""), self.bound_scale))
+            else:
+                words.append(labels.get(name, ""))
         return "/".join(word for word in words if word and word != "total") or None
+
+
+def _is_other(label: str) -> bool:
+    """Whether a label says neither whose a value is nor who scraped it."""
+    return label not in _SAYS_WHOSE and not label.startswith(_DESCRIBES)
+
+
+def _in_seconds(bounds: str, scale: float) -> str:
+    """Bounds of a bucket in seconds; as they are where they are no numbers."""
+    try:
+        return ":".join(f"{float(bound) * scale:.6g}" for bound in bounds.split(":"))
+    except ValueError:
+        return bounds
 
 
 def _matches(text: str, patterns: Words) -> bool:
@@ -156,94 +162,19 @@ class MetricMap:
             by_name.setdefault(metric.name, []).append(metric)
         return cls({name: tuple(same) for name, same in by_name.items()})
 
-    def find(self, name: str, labels: Mapping[str, str]) -> ForeignMetric | None:
-        """The first metric of that name that the labels fit."""
-        return next((metric for metric in self.metrics.get(name, ()) if metric.fits(labels)), None)
+    def fitting(self, name: str, labels: Mapping[str, str]) -> tuple[ForeignMetric, ...]:
+        """Of the metrics of that name that the labels fit the first for each target."""
+        by_target: dict[str, ForeignMetric] = {}
+        for metric in self.metrics.get(name, ()):
+            if metric.target not in by_target and metric.fits(labels):
+                by_target[metric.target] = metric
+        return tuple(by_target.values())
 
 
-def read_mapping(path: Path, known: MetricMap) -> MetricMap:
-    """The known map with a TOML file's entries in place of those of the same name.
-
-    Raises:
-        IngestError: the file is not TOML, or an entry cannot be used; it says which, and where.
-    """
-    text = path.read_text(encoding="utf-8", errors="replace")
-    try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, 1,000 lists in each other
-        raise _bad_mapping(path, "it is not TOML", str(error)) from error
-    if strange := sorted(document.keys() - {"metric", "labels"}):
-        raise _bad_mapping(path, f"{strange[0]!r} is unknown", "there are [[metric]] and [labels]")
-    entries = document.get("metric", [])
-    if not isinstance(entries, list):
-        raise _bad_mapping(path, "'metric' is no list", "write each metric under [[metric]]")
-    added = MetricMap.of(_metric(path, text, number, entry) for number, entry in enumerate(entries))
-    return MetricMap({**known.metrics, **added.metrics}, _labels(path, document.get("labels", {}), known.labels))
-
-
-def _metric(path: Path, text: str, number: int, entry: object) -> ForeignMetric:
-    starts = [row for row, line in enumerate(text.splitlines(), 1) if line.split("#")[0].strip() == "[[metric]]"]
-    where = f"metric {number + 1}" + (f", line {starts[number]}" if number < len(starts) else "")
-    if not isinstance(entry, dict):
-        raise _bad_mapping(path, f"{where} is no table", "write each metric under [[metric]]")
-    if isinstance(entry.get("name"), str):
-        where += f", {entry['name']!r}"
-    given = {}
-    for name, value in entry.items():
-        if name not in _FIELDS:
-            raise _bad_mapping(path, f"{where}: {name!r} is unknown", f"there are {', '.join(_FIELDS)}")
-        kind, wanted = _FIELDS[name]
-        given[name] = _read(kind, value, path, f"{where}: {name} = {value!r}", f"it must be {wanted}")
-    for name in ("name", "target"):
-        if name not in given:
-            raise _bad_mapping(path, f"{where}: {name} is missing", "name and target are needed")
-    return ForeignMetric(**given)
-
-
-def _read(kind: Any, value: object, path: Path, what: str, wanted: str) -> Any:
-    """A value of the file, as pydantic reads one of that type."""
-    try:
-        return TypeAdapter(kind).validate_python(value)
-    except ValidationError as error:
-        raise _bad_mapping(path, what, wanted) from error
-
-
-_TEXT = Annotated[str, Field(strict=True, min_length=1)]
-_NUMBER = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-_WORDS = Annotated[
-    tuple[Annotated[str, Field(strict=True)], ...],
-    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-]
-_CONDITIONS = (dict[str, _WORDS], "a table of label = pattern, or label = [patterns]")
-_FIELDS: Mapping[str, tuple[Any, str]] = {
-    "name": (_TEXT, "text"),
-    "target": (Literal[tuple(TARGETS)], f"one of {', '.join(TARGETS)}"),
-    "kind": (Literal[KIND_VALUES], f"one of {', '.join(KIND_VALUES)}"),
-    "scale": (Annotated[_NUMBER, Field(lt=0)] | Annotated[_NUMBER, Field(gt=0)], "a number other than 0"),
-    "where": _CONDITIONS,
-    "unless": _CONDITIONS,
-    "series": (_WORDS, "a list of labels"),
-    "part_of": (_TEXT, "text"),
-    "unknown": (tuple[_NUMBER, ...], "a list of numbers"),
-    "of": (Literal[LEVELS], f"one of {', '.join(LEVELS)}"),
-    "exporter": (_TEXT, "text"),
-}
-"""What each field of ForeignMetric must be in a file: its type, and that in words."""
-
-
-def _labels(path: Path, given: object, known: Labels) -> Labels:
-    """Labels with the file's candidates before the known ones."""
-    names = [f.name for f in fields(Labels)]
-    if not isinstance(given, dict):
-        raise _bad_mapping(path, "'labels' is no table", f"write it under [labels], with {', '.join(names)}")
-    added: dict[str, Words] = {}
-    for name, value in given.items():
-        what, wanted = f"labels: {name} = {value!r}", f"give lists of labels for {', '.join(names)}"
-        if name not in names:
-            raise _bad_mapping(path, what, wanted)
-        added[name] = (*_read(_WORDS, value, path, what, wanted), *getattr(known, name))
-    return replace(known, **added)
-
-
-def _bad_mapping(path: Path, what: str, wanted: str) -> IngestError:
-    return IngestError(f"mapping {path} cannot be used: {what}; {wanted}")
+_KEPT = ("instance", "name", *Labels().part)
+"""Of what says whose a value is: several processes and containers of a pod may report the same, and are added up."""
+_OF_SCRAPES = ("__name__", "job", "endpoint", "service", "metrics_path", "scheme", UNIT, BOUND)
+_DESCRIBES = ("k8s.", "k8s_", "telemetry.", "telemetry_", "os.", "host.", "cloud.", "container.label")
+_SAYS_WHOSE = frozenset(
+    {*_OF_SCRAPES, *(name for one in fields(Labels) for name in getattr(Labels(), one.name))} - {*_KEPT}
+)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ingest.decode.metrics.metric_mapping import NODE_LEVEL, POD_LEVEL, Labels, Words
+from ingest.decode.metrics.metric_mapping import APP_LEVEL, NODE_LEVEL, POD_LEVEL, SERVICE_LEVEL, Labels, Words
 from ingest.schema.container_identity import PodCgroup, container_id, instance_id, pod_cgroup
-from ingest.schema.tables import QOS_VALUES, WHOLE_NODE
+from ingest.schema.tables import QOS_VALUES, UNKNOWN_NODE, WHOLE_NODE
 from ingest.schema.workload_identity import BEST_EFFORT_CLASSES, first_of
 
 PAUSE_NAMES = ("POD", "pause")
@@ -18,8 +18,9 @@ _PORT = re.compile(r":[0-9]{1,5}$")
 NO_POD = "no pod"
 PAUSE = "pause"
 NESTED = "a nested cgroup"
-"""Why a value with good labels has no pod: a cgroup of the system, the pause container, or part of a container, whose
-own cgroup counts it too."""
+SERVICE = "a service"
+"""Why a value with good labels has no pod: a cgroup of the system, the pause container, part of a container, whose own
+cgroup counts it too, and requests that a controller passed on."""
 
 
 class Place(NamedTuple):
@@ -59,11 +60,13 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str, series: Words = 
 
     Source: `ingest.schema.container_identity`.
     """
+    if of in {APP_LEVEL, SERVICE_LEVEL}:
+        return _serving(labels, names, of)
     node = node_in(labels, names)
     if node is None:
         return Nowhere(missing=_no_node(names))
     cluster, path = first_of(labels, names.cluster), first_of(labels, names.cgroup) or ""
-    replica = "/".join(labels[name] for name in names.replica if name not in series and labels.get(name)) or None
+    replica = _replica(labels, names, series)
     if of == NODE_LEVEL or path == WHOLE_NODE:
         return Place(cluster, node, WHOLE_NODE, None, None, None, replica, None, None, None)
     cgroup, namespace, pod = pod_cgroup(path), first_of(labels, names.namespace), first_of(labels, names.pod)
@@ -80,6 +83,25 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str, series: Words = 
     instance = None if part is None else cgroup.instance or (run and instance_id(run))
     app, team, qos = first_of(labels, names.app), first_of(labels, names.team), _qos(first_of(labels, names.qos))
     return Place(cluster, node, container, named, part, instance, replica, app, team, qos)
+
+
+def _serving(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhere:
+    """The pod that served requests; its node is UNKNOWN_NODE where the labels name none, and placements know it."""
+    if of == SERVICE_LEVEL:
+        return Nowhere(podless=SERVICE)
+    namespace, pod, uid = (first_of(labels, one) for one in (names.namespace, names.pod, names.uid))
+    named = f"{namespace}/{pod}" if namespace and pod else None
+    node = first_of(labels, (name for name in names.node if name != "instance")) or UNKNOWN_NODE
+    container = container_id(uid, node) if uid else named
+    if container is None:
+        return Nowhere(podless=NO_POD)
+    app, team, qos = first_of(labels, names.app), first_of(labels, names.team), _qos(first_of(labels, names.qos))
+    cluster, replica = first_of(labels, names.cluster), _replica(labels, names)
+    return Place(cluster, node, container, named, None, None, replica, app, team, qos)
+
+
+def _replica(labels: Mapping[str, str], names: Labels, series: Words = ()) -> str | None:
+    return "/".join(labels[name] for name in names.replica if name not in series and labels.get(name)) or None
 
 
 def _not_counted(labels: Mapping[str, str], cgroup: PodCgroup, part: str | None) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from cohabit.doctor.measurements import examine
 from features.schema.tables import TABLES
+from ingest.lake.landing import Positions, RangeRows
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import PLACEMENTS, SAMPLES, Table
@@ -56,3 +57,22 @@ def test_an_exporter_under_another_name_than_its_node_is_named(tmp_path: Path) -
 
 def test_a_lake_without_samples_says_so(tmp_path: Path) -> None:
     assert said(Lake.open(tmp_path, TABLES))["samples"][0] == "ok"
+
+
+def test_requests_that_name_no_pod_are_counted_and_what_adds_it_is_said(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, samples=[sample("qps", exporter="istio"), sample("rt_s", exporter="istio")])
+    assert said(lake)["requests"] == ("ok", "requests from istio, response times from istio")
+
+    name = "http.server.request.duration_count of no pod"
+    brought = RangeRows(OffsetRange("otlp", 0, 0, 1), SAMPLES.schema.empty_table(), unknown_fields={name: 7})
+    Positions(lake).land("samples", [brought])
+
+    level, message = said(lake)["requests"]
+    assert level == "warning"
+    assert (
+        "7 values of requests name no pod (http.server.request.duration_count): have processor k8sattributes" in message
+    )
+
+
+def test_where_nobody_reports_requests_that_is_said(tmp_path: Path) -> None:
+    assert "no exporter reports requests" in said(lake_of(tmp_path, samples=[sample("cpu_cores")]))["requests"][1]

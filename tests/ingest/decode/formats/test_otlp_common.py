@@ -15,7 +15,7 @@ ROWS = [
     (UID, None, "net_rx_bytes_s", "eth0", 70.0, "counter"),
     (UID, None, "net_tx_bytes_s", "eth0", 80.0, "counter"),
 ]
-UNKNOWN = {"http.server.duration_count": 1, "http.server.duration_sum": 1}
+UNKNOWN = {"my.request.duration_count": 1, "my.request.duration_sum": 1}
 
 
 def both(made: ExportMetricsServiceRequest) -> tuple[bytes, bytes]:
@@ -69,8 +69,8 @@ def test_a_histogram_gives_its_sum_and_count_where_they_are_mapped() -> None:
     mapping = MetricMap.of(
         [
             *(metric for same in EXPORTERS.metrics.values() for metric in same),
-            ForeignMetric("http.server.duration_sum", "rt_s", "counter"),
-            ForeignMetric("http.server.duration_count", "qps", "counter"),
+            ForeignMetric("my.request.duration_sum", "rt_s", "counter"),
+            ForeignMetric("my.request.duration_count", "qps", "counter"),
         ]
     )
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ingest.decode.metrics.known_metrics import EXPORTERS
-from ingest.decode.metrics.metric_mapping import COUNTER, LEVELS, TARGETS, read_mapping
+from ingest.decode.metrics.mapping_file import read_mapping
+from ingest.decode.metrics.metric_mapping import COUNTER, LEVELS, TARGETS
 from ingest.schema.errors import IngestError
 from ingest.schema.tables import KIND_VALUES
 from tests.ingest.foreign import decoded, dumped, short
@@ -36,7 +37,7 @@ def test_only_counters_become_rates_and_only_amounts_are_gauges() -> None:
 
 def test_metrics_of_one_name_differ_in_their_conditions() -> None:
     for same in EXPORTERS.metrics.values():
-        conditions = [repr((metric.where, metric.unless)) for metric in same]
+        conditions = [repr((metric.target, metric.where, metric.unless)) for metric in same]
         assert len(set(conditions)) == len(conditions)
 
 
@@ -117,8 +118,25 @@ def test_a_label_that_distinguishes_series_names_neither_a_run_nor_a_collector(t
         ("[labels]\nhost = ['x']", "labels: host = .*cluster, node, namespace"),
         ("[labels]\nnode = 3", "labels: node = 3"),
         ("labels = 3", "'labels' is no table"),
+        ("[[histogram]]\nunit = 's'", "histogram 1, line 1: name is missing; a histogram needs name"),
+        ("[[histogram]]\nname = 'x'\nunit = 'min'", "unit = 'min'; it must be one of s, ms, us"),
+        ("[[histogram]]\nname = 'x'\ntarget = 'qps'", "'target' is unknown; there are unit, answered"),
+        ("[[histogram]]\nname = 'x'\ncounts = 1", "counts = 1; it must be true or false"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_says_which_entry_and_what_is_wanted(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(IngestError, match=told):
         read_mapping(read(tmp_path, text), EXPORTERS)
+
+
+def test_a_histogram_of_ones_own_gives_requests_and_response_times_by_each_spelling(tmp_path: Path) -> None:
+    text = "[[histogram]]\nname = 'my.duration'\nunit = 'ms'\nwhere = { 'my.side' = 'server' }"
+    mapping = read_mapping(read(tmp_path, text), EXPORTERS)
+
+    by_dots = mapping.fitting("my.duration_sum", {"my.side": "server"})
+    by_unit = mapping.fitting("my.duration_sum", {"my.side": "server", "metric.unit": "s"})
+    prometheus = mapping.fitting("my_duration_seconds_count", {"my_side": "server"})
+
+    assert [(one.target, one.scale) for one in (*by_dots, *by_unit)] == [("rt_s", 0.001), ("rt_s", 1.0)]
+    assert [one.target for one in prometheus] == ["qps", "timed_s"]
+    assert mapping.fitting("my.duration_sum", {"my.side": "client"}) == ()
