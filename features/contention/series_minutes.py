@@ -265,8 +265,8 @@ def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:
 def held(sampled: Sampled, cells: Cells) -> Cells:
     """The cells, and each series' last value in the minute after it, where its pod was sampled but it was not.
 
-    Not where another reporter sampled the same in that minute: what is newer stands. Nor where others of its metric and
-    process were: a route that is reported no more is gone.
+    Not where another reporter sampled the same in that minute: what is newer stands. Nor, of requests, where any series
+    of its metric was: a route or a process that is reported no more is gone.
     """
     series, pod = sampled.series[cells.row], sampled.pod[cells.row]
     span = int(cells.minute.max()) + 2
@@ -275,21 +275,13 @@ def held(sampled: Sampled, cells: Cells) -> Cells:
     last = last[np.isin(pod[last] * span + cells.minute[last] + 1, pod * span + cells.minute)]
     what = joint([sampled.container, sampled.metric])
     of_all, own = (dense(code)[cells.row] * span + cells.minute for code in (what, joint([what, sampled.reporter])))
-    gone = sampled.of_requests[cells.row[last]] & _is_followed(sampled, cells, last)
-    held = last[~gone & (~np.isin(of_all[last] + 1, of_all) | np.isin(own[last] + 1, own))]
+    goes_on = ~sampled.of_requests[cells.row[last]] & np.isin(own[last] + 1, own)
+    held = last[~np.isin(of_all[last] + 1, of_all) | goes_on]
     return Cells(
         np.append(cells.row, cells.row[held]),
         np.append(cells.minute, cells.minute[held] + 1),
         np.append(cells.value, cells.value[held]),
     )
-
-
-def _is_followed(sampled: Sampled, cells: Cells, last: Ints) -> Bools:
-    """(n,) whether others of a cell's metric and process were sampled in the minute after it."""
-    if not sampled.of_requests.any():
-        return np.zeros(len(last), np.bool_)
-    family = dense(sampled.family)[cells.row] * (int(cells.minute.max()) + 2) + cells.minute
-    return np.isin(family[last] + 1, family)
 
 
 def running(sampled: Sampled, seen: Cells, cells: Cells, seconds: Floats) -> Cells:

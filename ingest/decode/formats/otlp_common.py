@@ -24,6 +24,8 @@ NANOS = 1e9
 
 FINEST = 2
 """Buckets of exponential histograms are merged up to this scale, at which bounds are 1.19 apart."""
+YOUNG_S, MAX_NANOS = 180, 20
+"""So long after a process started its counters are read as begun at 0, and digits of a time."""
 SCALES = range(-10, 21)
 """Of exponential histograms, as OpenTelemetry's specification has them."""
 
@@ -83,7 +85,8 @@ class Found:
     ) -> None:
         """One point of a histogram or summary, of a metric's name and unit.
 
-        A bucket that never counted anything is left out where counts are cumulative: it begins at 0 when it does.
+        A bucket that never counted anything is left out where counts are cumulative: it begins at 0 when it does. So
+        does everything when its process starts; where that is known and was a short time ago, that is a point too.
         """
         name, unit = metric
         parts = [(f"{name}_sum", attributes, one.added_up), (f"{name}_count", attributes, one.counted)]
@@ -96,8 +99,15 @@ class Found:
         for named, own, value in parts:
             if delta:
                 self.add_delta(named, own, span_ns, value)
-            else:
-                self.points.append((named, own, span_ns[1], value))
+                continue
+            if f"{name}_bucket" in self.names and _is_young(span_ns):
+                self.points.append((named, own, span_ns[0], 0.0))
+            self.points.append((named, own, span_ns[1], value))
+
+
+def _is_young(span_ns: tuple[Any, Any]) -> bool:
+    start, end = (int(one) if str(one).isdecimal() and len(str(one)) <= MAX_NANOS else 0 for one in span_ns)
+    return 0 < end - start <= YOUNG_S * NANOS and start > 0
 
 
 def explicit_buckets(bounds: Sequence[float], counts: Sequence[float]) -> Iterator[Bucket]:

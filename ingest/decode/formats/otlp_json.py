@@ -95,7 +95,7 @@ def _read_distribution(found: Found, name: object, metric: Record) -> None:
     points = objects_of(data, "dataPoints") if type(name) is str else []
     delta = data.get("aggregationTemporality") in DELTAS
     for point in points if found.has_room(2 * len(points)) else ():
-        span = _span(point) if delta else (0, point.get("timeUnixNano"))
+        span = _span(point) if delta else (point.get("startTimeUnixNano"), point.get("timeUnixNano"))
         one = Distribution(None, None) if _flagged(point) else _distribution(point, kind)
         named = (str(name), unit if isinstance(unit, str) else "")
         found.add_distribution(named, _attributes(point.get("attributes")), span, one, delta=delta)

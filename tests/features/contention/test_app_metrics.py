@@ -282,14 +282,22 @@ def test_triton_and_redis_count_time_and_requests_apart() -> None:
         assert (row["qps"], row["rt_mean_ms"]) == (pytest.approx(10.0), pytest.approx(50.0))
 
 
-def otlp(at_s: float, took: np.ndarray, *, unit: str = "s", scale: int | None = None) -> ExportMetricsServiceRequest:
+def otlp(
+    at_s: float,
+    took: np.ndarray,
+    *,
+    unit: str = "s",
+    scale: int | None = None,
+    process: str = "i1",
+    started_s: float = -3600,
+) -> ExportMetricsServiceRequest:
     """The HTTP histogram of a process, as explicit buckets or exponential ones of a scale."""
     made = ExportMetricsServiceRequest()
     resource = made.resource_metrics.add()
-    for key, value in (("k8s.pod.uid", UID), ("service.instance.id", "i1")):
+    for key, value in (("k8s.pod.uid", UID), ("service.instance.id", process)):
         resource.resource.attributes.add(key=key).value.string_value = value
     metric = resource.scope_metrics.add().metrics.add(name="http.server.request.duration", unit=unit)
-    times = {"start_time_unix_nano": int(BEGIN.timestamp() - 3600) * 10**9}
+    times = {"start_time_unix_nano": int(BEGIN.timestamp() + started_s) * 10**9}
     times["time_unix_nano"] = int(BEGIN.timestamp() + at_s) * 10**9
     total = {"count": len(took), "sum": float(took.sum())}
     if scale is None:
@@ -329,3 +337,18 @@ def test_the_unit_is_the_one_that_the_metric_names(unit: str, mean_ms: float) ->
     made = [otlp(30, np.zeros(0), unit=unit), otlp(90, np.full(600, 0.1), unit=unit)]
 
     assert last("otlp-proto", *(one.SerializeToString() for one in made))["rt_mean_ms"] == pytest.approx(mean_ms)
+
+
+@pytest.mark.parametrize("wanted", ["otlp-proto", "otlp-json"])
+def test_a_process_in_the_place_of_another_counts_from_its_start_and_the_other_no_more(wanted: str) -> None:
+    old = [otlp(30 * i, np.full(10_000 + 300 * i, 0.1)) for i in range(1, 5)]
+    new = [otlp(at, np.full(count, 0.2), process="i2", started_s=125) for at, count in ((145, 100), (175, 400))]
+    messages = [
+        one.SerializeToString() if wanted == "otlp-proto" else dumped(json_format.MessageToDict(one))
+        for one in (*old, *new)
+    ]
+
+    rows = sorted(usage(wanted, *messages), key=lambda row: str(row["ts"]))
+
+    assert [row["qps"] for row in rows] == [pytest.approx(10.0), pytest.approx(10.0), pytest.approx(8.0)]
+    assert rows[-1]["rt_mean_ms"] == pytest.approx(200.0)
