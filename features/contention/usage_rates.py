@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from features.columnar.arrow_columns import Floats, Ints, micros, numbers
 from features.columnar.composite_keys import dense, joint, rising
 from features.columnar.group_means import group_starts
+from features.columnar.latency_quantiles import latency_quantiles
 from features.columnar.windows import LATENESS_US, WINDOW_US, in_time, window_end
 from features.contention.container_resolution import LINGER_US, STATIC, resolved
-from features.contention.latency_quantiles import latency_quantiles
 from features.contention.node_state import INFERRED, Facts, is_delete, known_by
 from features.contention.pod_metrics import AT, METRICS, Grid, pods, with_ratios, within_range
 from features.contention.series_minutes import (
@@ -31,6 +31,7 @@ from features.contention.series_minutes import (
     reported,
     running,
 )
+from features.contention.shared_devices import shared_once
 from ingest.lake.row_filter import microseconds
 from ingest.pipeline.plausibility import Capacities, without_impossible
 from ingest.schema.tables import (
@@ -99,7 +100,7 @@ def rates(
     sampled = Sampled(resolved(known, facts, moved).samples)
     minutes, seconds = per_minute(sampled, facts.placements)
     cells = running(sampled, minutes, held(sampled, minutes), seconds)
-    chosen = reported(sampled, cells)
+    chosen = shared_once(sampled, reported(sampled, cells))
     grid = _with_percentiles(_grid(sampled, added_up(sampled, chosen)), sampled, chosen)
     values, outside = within_range(with_ratios(pods(grid)))
     usage, node_usage = _rows(sampled, grid, values, trim=trim)

@@ -179,6 +179,7 @@ INGREDIENTS = (
     _number(
         "rt_bucket_s", "1/s", "requests by bounds of their response time, s, in series; gives rt_p95_ms and rt_p99_ms"
     ),
+    _number("gpu_util_frac", "s/s", "time in which the pod's own kernels ran; divides what pods share of a GPU", 0, 64),
     _number("disk_io_s", "s/s", "time of all block I/O together; with disk_ios_s gives disk_await_ms"),
 )
 """Metrics of `samples` that are no column of `usage`; `ingest.rates` makes columns of them."""
@@ -193,7 +194,8 @@ APP_EXPORTERS = (
 )
 """Those that report requests of apps, in ingest/decode/metrics/app_metrics.toml; they go on while others are down."""
 EXPORTER_PREFERENCE = (
-    *("kubelet", "cadvisor", "node_exporter", "kubelet resource", "koordlet", "dcgm"),
+    *("kubelet", "cadvisor", "node_exporter", "kubelet resource", "koordlet"),
+    *("dcgm", "dcgm by engine", "dcgm by utilization"),
     *("kubeletstats", "kubeletstats by old names", "kubeletstats by counters"),
     *("docker_stats", "hostmetrics", "telegraf", "telegraf by counters"),
     *APP_EXPORTERS,

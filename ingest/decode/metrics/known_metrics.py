@@ -2,9 +2,7 @@
 
 Metrics of one exporter that have the same target are added up. Of exporters, and of alternative metrics of one thing
 (`kubeletstats`, `by old names`, `by counters`), `features.contention.usage_rates` uses one for each pod and minute, in
-the order of `EXPORTER_PREFERENCE`. Left out: DCGM_FI_DEV_GPU_UTIL (it says whether any kernel ran;
-DCGM_FI_PROF_SM_ACTIVE says how many multiprocessors were busy) and docker_container_cpu.usage_percent (usage_total is
-taken).
+the order of `EXPORTER_PREFERENCE`. Left out: docker_container_cpu.usage_percent (usage_total is taken).
 
 Sources: google/cadvisor metrics/prometheus.go and info/v1/container.go; prometheus/node_exporter collector/;
 koordinator-sh/koordinator pkg/koordlet/metrics; NVIDIA/dcgm-exporter etc/dcp-metrics-included.csv;
@@ -18,10 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from ingest.decode.metrics.mapping_file import read_mapping
-from ingest.decode.metrics.metric_mapping import COUNTER, NODE_LEVEL, POD_LEVEL, ForeignMetric, MetricMap
+from ingest.decode.metrics.metric_mapping import COUNTER, NODE_LEVEL, POD_LEVEL, Conditions, ForeignMetric, MetricMap
 
 _counter = partial(ForeignMetric, kind=COUNTER)
-_gauge = ForeignMetric
+
+
+def _gauge(name: str, target: str, scale: float = 1.0, where: Conditions | None = None, **more: Any) -> ForeignMetric:
+    return ForeignMetric(name, target, scale=scale, where=where or {}, **more)
+
+
 _node_counter = partial(ForeignMetric, kind=COUNTER, of=NODE_LEVEL)
 _node_gauge = partial(ForeignMetric, of=NODE_LEVEL)
 _pod_counter = partial(ForeignMetric, kind=COUNTER, of=POD_LEVEL)
@@ -142,14 +145,28 @@ KOORDLET = (
 )
 """Pressure is the kernel's average over 10 s, in percent."""
 
+_OF_GPU: dict[str, Any] = {"series": ("gpu", "GPU_I_ID")}
+_SLICES = 7
+"""Of a GPU, in which MIG cuts its multiprocessors."""
+_PARTS = (
+    ({"GPU_I_PROFILE": ("",)}, 1.0),
+    *(({"GPU_I_PROFILE": (f"{n}g.*",)}, n / _SLICES) for n in range(1, _SLICES + 1)),
+)
+"""A whole GPU, and its instances by profile: what they are busy is a share of their slices."""
 DCGM = (
-    _gauge("DCGM_FI_PROF_SM_ACTIVE", "gpu_sm_frac", series=("gpu", "GPU_I_ID")),
-    _gauge("DCGM_FI_DEV_FB_USED", "gpu_memory_bytes", scale=MEBIBYTE, series=("gpu", "GPU_I_ID")),
-    _gauge("DCGM_FI_PROF_DRAM_ACTIVE", "gpu_dram_frac", series=("gpu", "GPU_I_ID")),
-    _gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "pcie_bytes_s", series=("gpu", "GPU_I_ID"), part_of="tx"),
-    _gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "pcie_bytes_s", series=("gpu", "GPU_I_ID"), part_of="rx"),
+    *(_gauge("DCGM_FI_PROF_SM_ACTIVE", "gpu_sm_frac", scale, where, **_OF_GPU) for where, scale in _PARTS),
+    _gauge("DCGM_FI_DEV_FB_USED", "gpu_memory_bytes", scale=MEBIBYTE, **_OF_GPU),
+    *(_gauge("DCGM_FI_PROF_DRAM_ACTIVE", "gpu_dram_frac", scale, where, **_OF_GPU) for where, scale in _PARTS),
+    _gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "pcie_bytes_s", part_of="tx", **_OF_GPU),
+    _gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "pcie_bytes_s", part_of="rx", **_OF_GPU),
+    _gauge("DCGM_FI_DEV_GPU_UTIL", "gpu_util_frac", scale=PERCENT, **_OF_GPU),
 )
 """Rates, though the exporter declares some of them counters: NVIDIA defines PROF_PCIE_* as bytes per second."""
+DCGM_ENGINE = tuple(
+    _gauge("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gpu_sm_frac", scale, where, **_OF_GPU) for where, scale in _PARTS
+)
+DCGM_UTILIZATION = (_gauge("DCGM_FI_DEV_GPU_UTIL", "gpu_sm_frac", scale=PERCENT, **_OF_GPU),)
+"""What the exporter's own list has: SM_ACTIVE is commented out there. Cards before Volta have GPU_UTIL alone."""
 
 _READ, _WRITE = {"direction": ("read",)}, {"direction": ("write",)}
 _IN, _OUT = {"direction": ("receive",)}, {"direction": ("transmit",)}
@@ -272,6 +289,8 @@ _BY_EXPORTER = {
     "kubelet resource": KUBELET_RESOURCE,
     "koordlet": KOORDLET,
     "dcgm": DCGM,
+    "dcgm by engine": DCGM_ENGINE,
+    "dcgm by utilization": DCGM_UTILIZATION,
     "kubeletstats": KUBELETSTATS,
     "kubeletstats by old names": KUBELETSTATS_OLD,
     "kubeletstats by counters": KUBELETSTATS_COUNTERS,

@@ -73,8 +73,8 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str, series: Words = 
     uid, named = first_of(labels, names.uid) or cgroup.uid, f"{namespace}/{pod}" if namespace and pod else None
     container = container_id(uid, node) if uid else named or first_of(labels, names.alone)
     if container is None:
-        # a cgroup without a pod, or labels that leave the pod's name empty, as of an unassigned GPU
-        is_no_pod = path.startswith("/") or any(labels.get(name) == "" for name in names.pod)
+        # a cgroup without a pod, labels that leave the pod's name empty, or a GPU that none was given
+        is_no_pod = path.startswith("/") or any(labels.get(name) == "" for name in names.pod) or "gpu" in series
         return Nowhere(podless=NO_POD) if is_no_pod else Nowhere(missing=_no_container(names))
     part = None if of == POD_LEVEL or not (uid or pod) else first_of(labels, names.part)
     if reason := "" if of == POD_LEVEL else _not_counted(labels, cgroup, part):

@@ -1,0 +1,81 @@
+"""Shared devices: use of a GPU that several pods share, counted once. Kernel.
+
+Where pods share a GPU by time slicing, MPS or virtual GPUs, dcgm-exporter repeats for each of them what the whole
+device does. Without its option --kubernetes-virtual-gpus one of them has it all, and nothing shows that others use it.
+"""
+
+import numpy as np
+import pyarrow.compute as pc
+
+from features.columnar.arrow_columns import Floats, Ints
+from features.columnar.composite_keys import dense, joint, ranks
+from features.contention.pod_metrics import AT
+from features.contention.series_minutes import Bools, Cells, Sampled
+
+OF_DEVICES = ("gpu_sm_frac", "gpu_memory_bytes", "gpu_dram_frac", "pcie_bytes_s")
+OWN_USE = "gpu_util_frac"
+PART = r"^[rt]x/"
+"""In a series before the device: the direction."""
+EQUAL = 1e-9
+
+
+def shared_once(sampled: Sampled, cells: Cells) -> Cells:
+    """The cells, those of a device that several pods report alike divided among them.
+
+    Args:
+        sampled: what the cells' rows are of.
+        cells: of one reporter for each pod, metric and minute; series name the device, perhaps after a direction.
+
+    Returns:
+        Cells in the same order. Equal values of one device, metric and minute in several pods are the device's: each
+        pod has its share by OWN_USE where that differs between them, as dcgm-exporter reports processes', else an
+        equal one. Values that differ are each pod's own, and stay.
+
+    Source: NVIDIA/dcgm-exporter, internal/pkg/transformation, issues 307, 582, 587 and 594.
+    """
+    metric = sampled.metric[cells.row]
+    chosen = np.flatnonzero(np.isin(metric, [AT[name] for name in (*OF_DEVICES, OWN_USE)]) & np.isfinite(cells.value))
+    if not len(chosen):
+        return cells
+    row, value = cells.row[chosen], cells.value[chosen]
+    device = dense(joint([*_device(sampled, row), cells.minute[chosen]]))
+    own = metric[chosen] == AT[OWN_USE]
+    group = dense(joint([device, metric[chosen]]))
+    pods, alike = _pods(group, sampled.pod[row]), _alike(group, value)
+    weight = _weights(device, sampled.pod[row], own & ~alike, value)
+    share = np.where(np.isfinite(weight), weight, 1 / pods)
+    shared = ~own & alike & (pods > 1)
+    values = cells.value.copy()
+    values[chosen[shared]] = (value * share)[shared]
+    return Cells(cells.row, cells.minute, values)
+
+
+def _device(sampled: Sampled, row: Ints) -> tuple[Ints, Ints, Ints]:
+    """(n,) codes of cluster, node and device."""
+    rows = sampled.rows.take(row)
+    return ranks(rows["cluster"]), ranks(rows["node"]), ranks(pc.replace_substring_regex(rows["series"], PART, ""))
+
+
+def _pods(group: Ints, pod: Ints) -> Ints:
+    """(n,) how many pods are in each row's group."""
+    pairs = np.unique(np.stack([group, dense(pod)]), axis=1)
+    return np.bincount(pairs[0], minlength=int(group.max()) + 1)[group]
+
+
+def _alike(group: Ints, value: Floats) -> Bools:
+    """(n,) whether all values of each row's group are equal."""
+    low, high = np.full(int(group.max()) + 1, np.inf), np.full(int(group.max()) + 1, -np.inf)
+    np.minimum.at(low, group, value)
+    np.maximum.at(high, group, value)
+    alike: Bools = high - low <= EQUAL * np.abs(high)
+    return alike[group]
+
+
+def _weights(device: Ints, pod: Ints, counts: Bools, value: Floats) -> Floats:
+    """(n,) share of each row's pod of its device by what `counts`; NaN where that says nothing."""
+    key = dense(joint([device, dense(pod)]))
+    size = int(key.max()) + 1
+    there = np.bincount(key, counts, size) > 0
+    own = np.where(there, np.bincount(key, np.where(counts, value, 0.0), size), np.nan)
+    total = np.bincount(device, np.where(counts, value, 0.0))[device]
+    return np.where(total > 0, own[key] / np.where(total > 0, total, 1.0), np.nan)
