@@ -304,4 +304,27 @@ def demo(
     run_demo(kafka=kafka, leave=leave, hours=hours, stock=stock)
 
 
+@app.command(rich_help_panel=TRY)
+@reports_errors
+def trial(
+    listen: Annotated[
+        str, typer.Option(help="HOST:PORT at which the Collector reaches Kafka, which has no authentication.")
+    ] = "127.0.0.1:9092",
+    no_watch: Annotated[bool, typer.Option("--no-watch", help="Do not read pods and nodes from Kubernetes.")] = False,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig file, as for `cohabit watch`.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    every: Annotated[float, typer.Option(min=1, help="Seconds between computations.")] = 60.0,
+    folder: Annotated[Path, typer.Option(help="Folder of broker and logs.")] = Path("cohabit-data/trial"),
+) -> None:
+    """Look at a real cluster without a Kafka of your own, until Ctrl-C. List victims in another shell.
+
+    It runs Kafka, `cohabit ingest`, `cohabit watch`, and each minute `cohabit features`, and prints how much can be
+    looked at. Send it what your Collector has; docs/quickstart.md has its configuration.
+    """
+    from cohabit.cli.dev.trial import Wanted, address, run_trial
+
+    at = [*(["--kubeconfig", str(kubeconfig)] if kubeconfig else []), *(["--context", context] if context else [])]
+    run_trial(Wanted(folder, address(listen), None if no_watch else at, every))
+
+
 app.add_typer(dev_app, name="dev", rich_help_panel=TRY)
