@@ -188,6 +188,7 @@ KIND_VALUES = ("gauge", "counter")
 
 APP_EXPORTERS = (
     *("http server", "http server by old names", "rpc server", "rpc server by old names", "messaging", "micrometer"),
+    *("http server of client libraries", "obi"),
     *("grpc server", "grpc server by counters", "vllm", "vllm by old names", "triton"),
     *("istio", "istio by counters", "linkerd", "linkerd by counters", "envoy", "envoy by old names"),
     *("redis", "postgresql", "mysql", "memcached"),

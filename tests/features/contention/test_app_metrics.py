@@ -97,6 +97,8 @@ HISTOGRAMS = {
     "RPC, old": Histogram("rpc_server_duration_milliseconds", {"rpc_grpc_status_code": "0"}, 1000),
     "RPC of OBI": Histogram("rpc_server_duration_seconds", {"rpc_grpc_status_code": "0"}),
     "messaging": Histogram("messaging_process_duration_seconds", {"messaging_system": "kafka"}),
+    "client libraries": Histogram("http_request_duration_seconds", {"handler": "/a", "code": "200"}),
+    "gRPC": Histogram("grpc_server_call_duration_seconds", {"grpc_method": "Get", "grpc_status": "OK"}),
     "Micrometer": Histogram("http_server_requests_seconds", {"uri": "/a", "status": "200", "method": "GET"}),
     "gRPC-Go": Histogram("grpc_server_handling_seconds", {"grpc_type": "unary", "grpc_code": "OK"}),
     "Istio": Histogram(
@@ -161,6 +163,26 @@ def test_of_sdk_and_sidecar_one_is_used() -> None:
     row = last("prom-text", *minute_of(sdk, [0.1] * 600), *minute_of(sidecar, [0.3] * 600))
 
     assert (row["qps"], row["rt_mean_ms"]) == (pytest.approx(10.0), pytest.approx(100.0))
+
+
+def test_of_sdk_and_obi_one_is_used_and_the_pod_is_the_one_that_served() -> None:
+    sdk = HISTOGRAMS["OpenTelemetry"]
+    of_obi = {"k8s_owner_name": "web", "k8s_pod_uid": UID, "pod": "beyla-1"}
+    seen = replace(sdk, labels={**sdk.labels, **of_obi})
+
+    row = last("prom-text", *minute_of(sdk, [0.1] * 600), *minute_of(seen, [0.1] * 600))
+
+    assert (row["qps"], row["rt_mean_ms"]) == (pytest.approx(10.0), pytest.approx(100.0))
+
+
+def test_of_sdk_and_obi_by_otlp_one_is_used() -> None:
+    made = [otlp(at, np.full(count, 0.1)) for at, count in ((30, 10), (90, 610))]
+    seen = [otlp(at, np.full(count, 0.1), process="obi") for at, count in ((30, 10), (90, 610))]
+    for one in seen:
+        attribute = one.resource_metrics[0].resource.attributes.add(key="telemetry.distro.name")
+        attribute.value.string_value = "opentelemetry-ebpf-instrumentation"
+
+    assert last("otlp-proto", *(one.SerializeToString() for one in (*made, *seen)))["qps"] == pytest.approx(10.0)
 
 
 def test_old_and_new_names_at_once_count_once() -> None:
