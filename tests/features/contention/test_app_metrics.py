@@ -1,8 +1,10 @@
 """Requests and response times as apps, meshes and servers report them by default, to usage of their pods."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -374,3 +376,27 @@ def test_a_process_in_the_place_of_another_counts_from_its_start_and_the_other_n
 
     assert [row["qps"] for row in rows] == [pytest.approx(10.0), pytest.approx(10.0), pytest.approx(8.0)]
     assert rows[-1]["rt_mean_ms"] == pytest.approx(200.0)
+
+
+@pytest.mark.parametrize("names", ["old", "stable", "both"])
+def test_what_an_instrumented_app_exports_is_what_was_asked_of_it(names: str) -> None:
+    """An app of FastAPI, instrumented by OpenTelemetry's own package, that was asked 5 times, then 100 times more.
+
+    Its routes are fast, slow, one that fails and one for the kubelet. `took_s` is what the one who asked measured.
+    """
+    asked = json.loads((Path(__file__).parent / "golden" / f"otel_fastapi_{names}.json").read_text())
+    messages = []
+    for key, at_s in (("before", 30), ("after", 90)):
+        made = json_format.ParseDict(asked[key], ExportMetricsServiceRequest())
+        for metric in made.resource_metrics[0].scope_metrics[0].metrics:
+            for point in metric.histogram.data_points:
+                point.start_time_unix_nano = int(BEGIN.timestamp() - 3600) * 10**9
+                point.time_unix_nano = int(BEGIN.timestamp() + at_s) * 10**9
+        messages.append(made.SerializeToString())
+
+    row = last("otlp-proto", *messages)
+
+    assert row["qps"] == pytest.approx((60 + 20 + 10) / 60)
+    mean_ms = 1e3 * (asked["took_s"]["/fast/N"] + asked["took_s"]["/slow"]) / 80
+    assert row["rt_mean_ms"] == pytest.approx(mean_ms, rel=0.05)
+    assert row["rt_p95_ms"] is None or 60 <= float(str(row["rt_p95_ms"])) <= 75
