@@ -236,7 +236,12 @@ class Rows:
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        self.values += values if plan.straight else [values[pick] for pick in plan.picks]
+        if plan.straight:
+            self.values += values
+        elif len(plan.picks) == 1:
+            self.values.append(values[plan.picks[0]])
+        else:
+            self.values += [values[pick] for pick in plan.picks]
 
     def undecodable(self, message: int, item: str, detail: str) -> None:
         """Set a message, or a part of it, aside."""

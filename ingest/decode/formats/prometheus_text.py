@@ -64,7 +64,9 @@ def _add_lines(rows: Rows, shapes: Shapes, at: tuple[int, int], text: str) -> No
         add_micros(rows.time(shapes.clock, words[1]) if micros is None else micros)
         add_plan(plan)
         add_index(number)
-        add_values([number_of_text(words[0])] * len(plan.picks))
+        if plan.picks:
+            value = number_of_text(words[0])
+            add_values((value,) if len(plan.picks) == 1 else [value] * len(plan.picks))
     rows.messages.extend([message] * (len(rows.plans) - len(rows.messages)))
     if rows.size == before:
         rows.count(NO_SAMPLE)
