@@ -46,9 +46,10 @@ def examine(lake: Lake) -> Iterator[Finding]:
         yield ok("samples", "the lake has none: only Cohabit's own format was ingested")
         return
     end = EPOCH + timedelta(microseconds=span[1] + 1)
-    rows = lake.rows("samples", end - LOOKED_AT, end, [*OWN, "exporter", "metric", "value", "ts"])
+    rows = lake.rows("samples", end - LOOKED_AT, end, [*OWN, "exporter", "metric", "series", "value", "ts"])
     yield from _without_cpu(rows)
     yield _requests(rows, lake.unknown_fields())
+    yield from _shared_gpus(rows)
     yield _moved(rows, Facts(lake.read("nodes", end=end), lake.read("placements", end=end)))
 
 
@@ -112,6 +113,22 @@ def _without_cpu(rows: pa.Table) -> Iterator[Finding]:
             yield warning(name, f"memory but no CPU from {', '.join(memory)}: {hints}")
         elif cpu:
             yield ok(name, f"CPU from {', '.join(cpu)}, memory from {', '.join(memory) or 'none'}")
+
+
+def _shared_gpus(rows: pa.Table) -> Iterator[Finding]:
+    """GPUs of which several pods report the same at once."""
+    one = ["cluster", "node", "series", "ts", "value"]
+    busy = rows.filter((pc.field("metric") == "gpu_sm_frac") & (pc.field("value") > 0))
+    alike = busy.group_by(one, use_threads=False).aggregate([("container", "count_distinct")])
+    shared = alike.filter(pc.field("container_count_distinct") > 1)
+    if shared.num_rows:
+        gpus = sorted(set(zip(*(shared[name].to_pylist() for name in ("node", "series")), strict=True)))
+        named = ", ".join(f"{gpu} of {node}" for node, gpu in gpus[:MAX_NAMED])
+        yield warning(
+            "GPUs",
+            f"{len(gpus):,} GPUs are shared ({named}): what the whole GPU does is divided among its pods, and is not "
+            "measured pod by pod (docs/ingest.md); use MIG where it has to be",
+        )
 
 
 def _requests(rows: pa.Table, unmapped: Mapping[str, int]) -> Finding:

@@ -74,5 +74,15 @@ def test_requests_that_name_no_pod_are_counted_and_what_adds_it_is_said(tmp_path
     )
 
 
+def test_a_gpu_that_pods_share_is_named(tmp_path: Path) -> None:
+    pods = [sample("gpu_sm_frac", container=uid, series="0", exporter="dcgm", value=0.9) for uid in ("a", "b")]
+    alone = sample("gpu_sm_frac", container="c", series="1", exporter="dcgm", value=0.9)
+
+    level, message = said(lake_of(tmp_path, samples=[*pods, alone]))["GPUs"]
+
+    assert level == "warning"
+    assert "1 GPUs are shared (0 of n): what the whole GPU does is divided among its pods" in message
+
+
 def test_where_nobody_reports_requests_that_is_said(tmp_path: Path) -> None:
     assert "no exporter reports requests" in said(lake_of(tmp_path, samples=[sample("cpu_cores")]))["requests"][1]
