@@ -13,7 +13,7 @@ export OMP_WAIT_POLICY := passive
 unexport PYTHONDONTWRITEBYTECODE # without compiled files every process that a test starts compiles all it imports
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-helm e2e-compose helm-chart sbom e2e-golden e2e-volcano e2e-airflow e2e-s3
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-helm e2e-compose helm-chart sbom e2e-golden e2e-volcano e2e-airflow e2e-s3 e2e-stock
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the 
 
 e2e-airflow: $(STAMP) ## a real Airflow runs every DAG on a small site, with commands killed mid-way; some ten minutes
 	$(BIN)/python -m e2e.airflow
+
+e2e-stock: $(JARS) ## web servers that OpenTelemetry instruments, a Collector, Kafka and a kubelet's page of real cgroups; MINUTES=n; needs Go and root
+	$(BIN)/python -m e2e.stock $(if $(MINUTES),--minutes $(MINUTES))
 
 e2e-s3: $(JARS) ## crash rounds, then the whole line, on a bucket of SERVER=gofakes3 or versitygw; ROUNDS=n, SEED=n, CONTROL=1; needs Go; an hour
 	$(BIN)/python -m e2e.s3 $(if $(SERVER),--server $(SERVER)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(CONTROL),--control)
@@ -117,7 +120,7 @@ wheel-serve: $(STAMP) ## install the wheel with [serve] alone into an empty envi
 	scripts/check_serve_extra.sh $(BIN) $(PYTHON)
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) .venv-docs .venv-airflow .venv-sbom site dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-docs .venv-airflow .venv-sbom .venv-stock site dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/setup.sh scripts/environment.sh
 	scripts/setup.sh $(PYTHON) $(VENV)

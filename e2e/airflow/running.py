@@ -76,7 +76,7 @@ def installed() -> None:
     Raises:
         CommandFailed: it could not be installed.
     """
-    _checked([ROOT / "scripts" / "airflow.sh", sys.executable, VENV], None)
+    _checked([ROOT / "scripts" / "locked_environment.sh", sys.executable, VENV, "airflow"], None)
 
 
 def prepared(site: Site) -> None:

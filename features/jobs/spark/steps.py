@@ -42,7 +42,7 @@ from features.training.residents import Sources
 from features.training.rows import training_rows
 from features.training.stratified_sample import COUNTED, TALLY, Draw, chosen, chosen_of, tally, total, weighted
 from ingest.lake.row_filter import within
-from ingest.schema.tables import NODE_USAGE, SAMPLES, TIMESTAMP, USAGE, Table
+from ingest.schema.tables import NODE_USAGE, SAMPLES, TIMESTAMP, UNKNOWN_NODE, USAGE, Table
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -312,12 +312,15 @@ def node_minutes(source: DataFrame, table: Table, read: Read, keep: Kernel) -> D
     """Pack usage by the minute it lies in, and samples for every minute whose rates may need them.
 
     In:  whatever `read` makes rows of table usage, or samples, of, of which `keep` keeps some.
-    Out: MINUTES_PACKED: rows of a node and minute, either `usage` or `sample` (the other is null).
+    Out: MINUTES_PACKED: rows of a node and minute, either `usage` or `sample` (the other is null). Samples of apps that
+         do not know their node are left out: of requests no live state is made, and a part of a node is not the node.
     """
     column, later = ("usage", 0) if table is USAGE else ("sample", LOOK_BACK_US // WINDOW_US)
 
     def kernel(batches: Batches) -> Batches:
         kept = (keep(rows).select(table.schema.names) for rows in read(batches))
+        if table is not USAGE:
+            kept = (rows.filter(pc.not_equal(rows["node"], UNKNOWN_NODE)) for rows in kept)
         return (_packed(rows.cast(table.schema), column, later) for rows in kept if rows.num_rows)
 
     return source.mapInArrow(kernel, spark_schema(MINUTES_PACKED))

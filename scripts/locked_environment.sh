@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Airflow in an environment of its own, since it pins what serving pins otherwise: scripts/airflow.sh PYTHON VENV.
+# What a lock names, in an environment of its own: scripts/locked_environment.sh PYTHON VENV NAME, for requirements/NAME.lock.
 set -euo pipefail
-python=$1 venv=$2
+python=$1 venv=$2 name=$3
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/scripts/environment.sh"
-lock="$here/requirements/airflow.lock"
+lock="$here/requirements/$name.lock"
 build="$here/requirements/build.lock"
 stamp="$venv/.installed"
 
