@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -18,6 +19,7 @@ from e2e.stock.cgroups import Group, group
 from e2e.stock.kubelet import Container, kubelet
 from e2e.stock.programs import HERE
 
+PAGE = HERE.parents[1] / "docs" / "quickstart.md"
 NODE, NAMESPACE = "n1", "default"
 EXPORT_MS, SCRAPE_S = 5000, 5
 ROUTES = ("/items/7", "/items/8", "/report", "/broken")
@@ -125,17 +127,25 @@ def configuration(kafka: str, otlp: int, kubelet_port: int) -> dict[str, object]
         "metrics_path": "/metrics/cadvisor",
         "static_configs": [{"targets": [f"{HOST}:{kubelet_port}"], "labels": {"node": NODE}}],
     }
+    exporters = exporters_of(PAGE.read_text())
+    exporters["kafka"]["brokers"] = [kafka]
     return {
         "receivers": {
             "otlp": {"protocols": {"http": {"endpoint": f"{HOST}:{otlp}"}}},
             "prometheus": {"config": {"scrape_configs": [scrape]}},
         },
-        "exporters": {"kafka": {"brokers": [kafka], "metrics": {"topic": "otlp_metrics", "encoding": "otlp_proto"}}},
+        "exporters": exporters,
         "service": {
             "telemetry": {"metrics": {"level": "none"}},
             "pipelines": {"metrics": {"receivers": ["otlp", "prometheus"], "exporters": ["kafka"]}},
         },
     }
+
+
+def exporters_of(page: str) -> dict[str, Any]:
+    """What docs/quickstart.md has the Collector export."""
+    blocks = re.findall(r"```yaml\n(exporters:.*?)```", page, re.DOTALL)
+    return dict(yaml.safe_load(blocks[0])["exporters"])
 
 
 @contextmanager
