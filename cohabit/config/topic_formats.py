@@ -11,7 +11,7 @@ from ingest.decode.contract import Decode
 from ingest.decode.formats.format_registry import FORMATS, decoder_named
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.mapping_file import read_mapping
-from ingest.decode.metrics.metric_mapping import ForeignMetric
+from ingest.decode.metrics.metric_mapping import UNIT, ForeignMetric
 from ingest.schema.provenance import checked_name
 from ingest.schema.topics import TOPICS
 
@@ -38,17 +38,18 @@ def foreign_topics(settings: Settings, options: Sequence[str], mapping: Path | N
 
 
 def show_metrics(settings: Settings, mapping: Path | None) -> None:
-    """Print every foreign metric that is known, and what it becomes."""
+    """Print every foreign metric that is known, and what it becomes; histograms in the unit that they usually have."""
     path = mapping or settings.mapping
     known = EXPORTERS if path is None else read_mapping(path, EXPORTERS)
     for name in sorted(known.metrics):
-        for metric in known.metrics[name]:
+        usual = (one for one in known.metrics[name] if "" in one.where.get(UNIT, ("",)))
+        for metric in usual:
             becomes = f"{metric.target} {metric.kind}" + (f" x {metric.scale:g}" if metric.scale != 1 else "")
             typer.echo(f"{name:<60} {becomes:<44} {_conditions(metric)}".rstrip())
 
 
 def _conditions(metric: ForeignMetric) -> str:
-    wanted = [f"{label}={'|'.join(words)}" for label, words in metric.where.items()]
+    wanted = [f"{label}={'|'.join(words)}" for label, words in metric.where.items() if label != UNIT]
     return " ".join(wanted + [f"not {label}={'|'.join(words)}" for label, words in metric.unless.items()])
 
 

@@ -46,6 +46,7 @@ class Histogram:
         yield from self._spelled(self.name, self.unit, plain=False)
         for unit, (_, suffix) in SPELLED.items():
             yield from self._spelled(f"{self.name.replace('.', '_')}_{suffix}", unit, plain=True)
+            yield from self._spelled(f"{self.name}_{suffix}", unit, plain=False)  # Prometheus 3, names in UTF-8
 
     def _spelled(self, name: str, unit: str, *, plain: bool) -> Iterator[ForeignMetric]:
         where, unless, answered = (

@@ -136,7 +136,8 @@ def test_a_histogram_of_ones_own_gives_requests_and_response_times_by_each_spell
     by_dots = mapping.fitting("my.duration_sum", {"my.side": "server"})
     by_unit = mapping.fitting("my.duration_sum", {"my.side": "server", "metric.unit": "s"})
     prometheus = mapping.fitting("my_duration_seconds_count", {"my_side": "server"})
+    in_utf8 = mapping.fitting("my.duration_seconds_count", {"my.side": "server"})
 
     assert [(one.target, one.scale) for one in (*by_dots, *by_unit)] == [("rt_s", 0.001), ("rt_s", 1.0)]
-    assert [one.target for one in prometheus] == ["qps", "timed_s"]
+    assert [one.target for one in prometheus] == [one.target for one in in_utf8] == ["qps", "timed_s"]
     assert mapping.fitting("my.duration_sum", {"my.side": "client"}) == ()
