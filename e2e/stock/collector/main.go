@@ -36,7 +36,10 @@ func parts() (otelcol.Factories, error) {
 }
 
 func main() {
-	files := confmap.ResolverSettings{ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()}}
+	files := confmap.ResolverSettings{
+		ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()},
+		DefaultScheme:     "file",
+	}
 	command := otelcol.NewCommand(otelcol.CollectorSettings{
 		BuildInfo:              component.BuildInfo{Command: "collector", Version: "0.165.0"},
 		Factories:              parts,
