@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Callable
+from time import monotonic, sleep
 from typing import Any
 
-from kafka.errors import KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError, RetriableError
 
 from ingest.kafka_io.connection import Brokers, context_of, for_python
 from ingest.schema.errors import IngestError
@@ -33,14 +34,34 @@ def connect(client: Callable[..., Any], bootstrap: Brokers | str, **options: obj
     try:
         if isinstance(bootstrap, Brokers) and bootstrap.encrypts:
             context_of(bootstrap)  # the client would look for a certificate again and again, until time is up
-        return client(**{**for_python(bootstrap), **limits, **options})
+        return _answered(lambda: client(**{**for_python(bootstrap), **limits, **options}))
     except KafkaTimeoutError as error:
         hung_up = isinstance(bootstrap, Brokers) and bootstrap.asks and "disconnected" in tries.reason
         raise _unreachable(bootstrap, tries.reason + (HUNG_UP if hung_up else "")) from error
+    except RetriableError as error:
+        raise _unreachable(bootstrap, str(error)) from error
     except OSError as error:
         raise _unreachable(bootstrap, f"certificates cannot be used: {error}") from error
     finally:
         tries.log.removeHandler(tries)
+
+
+def _answered(start: Callable[[], Any]) -> Any:
+    """A client, also where the broker that answered dies before it is ready: another, or the same, is asked anew.
+
+    Raises:
+        RetriableError: that went on for as long as is waited for any answer.
+    """
+    deadline = monotonic() + FIRST_ANSWER_MS / 1000
+    while True:
+        try:
+            return start()
+        except KafkaTimeoutError:
+            raise
+        except RetriableError:
+            if monotonic() > deadline:
+                raise
+            sleep(RECONNECT_MS / 1000)
 
 
 class _Tries(logging.Handler):

@@ -76,8 +76,9 @@ class KafkaSource:
         self._consumer = _group_member(settings)
         self._consumer.subscribe(topics=list(settings.topics), listener=self._assigned)
         for name in settings.topics:
-            if name not in TOPICS and not self._consumer.partitions_for_topic(name):
-                log.warning("there is no such topic on the broker; it is read once there is", topic=name)
+            with suppress(RetriableError):  # the broker went away; the next poll says so
+                if name not in TOPICS and not self._consumer.partitions_for_topic(name):
+                    log.warning("there is no such topic on the broker; it is read once there is", topic=name)
 
     def stop_at_end(self) -> None:
         """Finish once everything committed on the broker now has been landed, by this consumer or by another.
