@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("cohabit", "ingest", "features", "models", "advisor")
-DATA_FILES = {"ingest/devkafka/jars.sha256"} | {
+DATA_FILES = {"ingest/devkafka/jars.sha256", "ingest/decode/metrics/app_metrics.toml"} | {
     str(path.relative_to(ROOT))
     for folder in ("advisor/ui/static", "advisor/ui/templates", "cohabit/billing/statements/templates")
     for path in (ROOT / folder).rglob("*")
