@@ -25,7 +25,7 @@ from e2e.soak.asking import Asked, Scheduler, ask
 from e2e.soak.errors import SoakFailed
 from e2e.soak.judging import FEWEST_ROUNDS, MAX_GROWTH, grew, growth, tell
 from e2e.soak.landing import Behind, commits, steady
-from e2e.soak.landing import tell as tell_landing
+from e2e.soak.landing import show as show_landing
 from e2e.soak.line import Line, stopped
 from e2e.soak.memory import Held, Samples, held_in
 from features.schema.tables import TABLES
@@ -248,7 +248,7 @@ def _judge(watched: Watched, asked: Asked, often: dict[str, float], arguments: N
     slower = not p99[2] <= MAX_SLOWER * max(p99[0], 1.0)
     console.print(f"errors: {len(watched.errors)}; slower: {slower}")
     behind = watched.behind.thirds(warm, end)
-    tell_landing(behind, often)
+    show_landing(behind, often)
     console.print(f"keeps up: {steady(behind)}")
     grown = _judge_memory(watched.samples.held(), arguments)
     return 1 if grown or watched.errors or slower or not steady(behind) else 0

@@ -46,7 +46,7 @@ class Behind:
         self.messages.append(sum(one.value for family in lags for one in family.samples))
 
     def thirds(self, begin_s: float, end_s: float) -> list[float]:
-        """Mean of each third of a stretch of time, in messages; NaN where nobody looked."""
+        """Mean of each third of a stretch of time, in messages; NaN without a look."""
         edges = np.linspace(begin_s, end_s, 4)
         which = np.digitize(self.at_s, edges)
         return [
@@ -71,7 +71,7 @@ def commits(lake: Path, begin_s: float, end_s: float) -> dict[str, float]:
     return found
 
 
-def tell(behind: Sequence[float], often: dict[str, float]) -> None:
+def show(behind: Sequence[float], often: dict[str, float]) -> None:
     """Show both."""
     rows = [(name, f"{one:.2f}") for name, one in often.items()]
     lag = ", ".join(f"{one:.0f}" for one in behind)

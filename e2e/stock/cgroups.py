@@ -1,6 +1,6 @@
 """Cgroups: groups of processes whose use, throttling and pressure the kernel counts. An edge.
 
-Of hierarchies of version 1 use, quota and memory; of version 2, beside them or alone, pressure. Needs root.
+Of hierarchies of version 1 use, quota and memory; of version 2, mounted next to them, pressure. Needs root.
 """
 
 from collections.abc import Iterator, Sequence

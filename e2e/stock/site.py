@@ -109,7 +109,7 @@ def _told(server: Server, environment: Path, otlp: int) -> dict[str, str]:
 
 @contextmanager
 def collected(program: Path, served: Sequence[Server], kafka: str, otlp: int, folder: Path) -> Iterator[None]:
-    """The Collector, with the kubelet's page beside it."""
+    """The Collector, and the kubelet's page that it scrapes."""
     containers = [Container(NAMESPACE, one.pod, one.uid, one.group) for one in served]
     (port,) = free_ports(1)
     config = folder / "collector.yaml"

@@ -23,7 +23,7 @@ PAUSE_S = 0.15
 MESSAGES_AT_ONCE = 5
 LATE_S = 300
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
-"""No file is younger than two hours then."""
+"""No file is too young to be compacted then."""
 
 
 def container(number: int) -> str:
