@@ -117,15 +117,15 @@ class Broker:
         if self.process is None:
             return
         self.process.terminate()
-        self.process.wait(STOP_LIMIT_S * 2)
-        self.process = None
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(STOP_LIMIT_S * 2)
+        self.kill()  # does nothing to one that has ended
 
     def kill(self) -> None:
         """End it as a power cut would."""
-        if self.process is None:
-            return
-        os.killpg(self.process.pid, SIGKILL)
-        self.process.wait()
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, SIGKILL)
+            self.process.wait()
         self.process = None
 
 

@@ -7,6 +7,7 @@ killed.
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -18,21 +19,32 @@ PR_SET_PDEATHSIG = 1
 
 
 def supervise(parent: int, grace_s: float, command: Sequence[str]) -> int:
-    """Run the command until it ends, the parent is gone, or SIGTERM comes; the command's exit code."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    """Run the command until it ends, the parent is gone, or SIGTERM comes; the command's exit code.
+
+    The handler only notes the signal. An exception from it could land inside `Popen.wait` while that holds its lock,
+    and every later wait would hang.
+    """
+    stopping = False
+
+    def note_signal(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    awake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(woken)
+    signal.signal(signal.SIGTERM, note_signal)
     die = _die_with_parent if sys.platform == "linux" else None
     child = subprocess.Popen(command, preexec_fn=die)  # noqa: PLW1509  (this process has one thread)
-    try:
-        while os.getppid() == parent and child.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(CHECK_EVERY_S)
-    finally:
-        child.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(grace_s)
-        child.kill()  # does nothing to one that has ended
-        child.wait()
-    return child.returncode
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a child that ends writes to the pipe too
+    while os.getppid() == parent and child.poll() is None and not stopping:
+        select.select([awake], [], [], CHECK_EVERY_S)
+    child.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(grace_s)
+    child.kill()  # does nothing to one that has ended
+    child.wait()
+    return 0 if stopping else child.returncode
 
 
 def _die_with_parent() -> None:

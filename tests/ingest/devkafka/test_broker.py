@@ -80,15 +80,17 @@ process.wait()
 """
 
 
-@pytest.mark.parametrize("victim", ["parent", "supervisor"])
-def test_a_supervised_program_ends_with_whoever_started_it(victim: str) -> None:
+@pytest.mark.parametrize(
+    ("victim", "sent"), [("parent", signal.SIGKILL), ("supervisor", signal.SIGKILL), ("supervisor", signal.SIGTERM)]
+)
+def test_a_supervised_program_ends_with_whoever_started_it(victim: str, sent: signal.Signals) -> None:
     command = [sys.executable, "-c", PARENT, supervise.__file__]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         supervisor, child = int(parent.stdout.readline()), int(parent.stdout.readline())
         alive = os.pidfd_open(child)
 
-        os.kill(parent.pid if victim == "parent" else supervisor, signal.SIGKILL)
+        os.kill(parent.pid if victim == "parent" else supervisor, sent)
 
         assert select.select([alive], [], [], 10)[0], "the child still runs"
         os.close(alive)
