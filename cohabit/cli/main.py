@@ -16,7 +16,7 @@ from cohabit.cli.dev.dev import dev_app
 from cohabit.cli.models.inspection import model_app
 from cohabit.cli.operate.doctor import doctor_app
 from cohabit.cli.operate.plan import plan_app
-from cohabit.config.malloc_trim import keep_arrow_from_its_own_heap
+from cohabit.config.malloc_trim import keep_arrow_from_its_own_heap, keep_delta_from_its_own_caches
 from cohabit.config.settings import MAX_WORKERS
 from cohabit.terminal.options import LakeOption, flowing, reports_blindness, reports_errors, settings
 
@@ -97,6 +97,7 @@ def ingest(
     Ingestion is exactly once, also after kill -9, rebalances or where several processes of one group ingest. Ctrl-C
     drains. With --topic it also reads metrics of Telegraf, Prometheus, OpenTelemetry and cAdvisor.
     """
+    keep_delta_from_its_own_caches()
     from cohabit.cli.data.stream import run_ingest
     from cohabit.ingestion.worker import Wishes
 
@@ -164,6 +165,7 @@ def refresh(
     It starts from the last minutes of usage and from all nodes and placements. One process computes the minutes of a
     few thousand nodes. For more run `cohabit features --publish-state` on Spark; this then reads topic node_state.
     """
+    keep_delta_from_its_own_caches()
     from cohabit.cli.operate.serve import run_refresh
 
     run_refresh(
@@ -198,6 +200,7 @@ def serve(
     certificates. One worker scores several hundred pods a second; several workers share the score table and assumed
     pods. docs/scheduler.md and docs/access.md describe filter, peers, exploration and identity providers.
     """
+    keep_delta_from_its_own_caches()
     from cohabit.cli.operate.serve import run_serve
 
     run_serve(

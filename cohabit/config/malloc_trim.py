@@ -2,13 +2,14 @@
 
 The C library keeps freed memory in heaps, up to eight for each core, whose holes are filled less and less well: a
 process that holds the same for ever grows all the same. So there are few heaps, and their holes are given back. Arrow's
-own heap would keep the most that it ever held; whatever is Arrow's is put into those of the C library.
+own heap would keep the most that it ever held; whatever is Arrow's is put into those of the C library. Delta's library
+has an allocator of its own (jemalloc) that the C library cannot trim, with a cache for each of some hundred threads.
 
 Objects that hold each other, as a frame and the exception that was raised in it, are searched for each minute too: by
 itself Python does so once they are a quarter of all it holds, and counts a batch of 28 MB as one. Kafka's client leaves
 some with every poll that brought nothing, and each holds what its callers had at hand.
 
-Source: mallopt(3), malloc_trim(3), Python's module gc; Arrow C++, environment variables.
+Source: mallopt(3), malloc_trim(3), Python's module gc; Arrow C++, environment variables; jemalloc(3), TUNING.
 """
 
 import ctypes
@@ -26,6 +27,9 @@ would put ever larger things into heaps, up to 32 MiB, where they leave holes. T
 100 nodes a third slower, so a process that does nothing else leaves it to the library."""
 EVERY_S = 60.0
 ARROW_HEAP = "ARROW_DEFAULT_MEMORY_POOL"
+DELTA_HEAP = "_RJEM_MALLOC_CONF"
+WITHOUT_CACHES = "narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0,tcache:false"
+"""What is freed goes back at once. In 600 commits the least held grew by 1 MiB, not 12; each took 14 ms more."""
 
 
 def keep_arrow_from_its_own_heap() -> None:
@@ -35,6 +39,15 @@ def keep_arrow_from_its_own_heap() -> None:
     Python makes, not what Arrow makes by itself, as it writes parquet.
     """
     os.environ.setdefault(ARROW_HEAP, "system")
+
+
+def keep_delta_from_its_own_caches() -> None:
+    """Let Delta's library return what it frees, here and in child processes, unless the environment sets it up.
+
+    It reads the variable once, when it is loaded: to be called before. Only for processes that run for good: freeing
+    at once takes time.
+    """
+    os.environ.setdefault(DELTA_HEAP, WITHOUT_CACHES)
 
 
 def give_back() -> bool:

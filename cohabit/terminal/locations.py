@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 from cohabit.config.errors import CohabitError, NoLake
 from cohabit.config.settings import Settings
@@ -91,10 +91,10 @@ def signer_in(settings: Settings) -> Callable[[bytes], bytes] | None:
 
 
 def stop_on_signals() -> Event:
-    """An event that SIGINT and SIGTERM set."""
+    """An event that SIGINT and SIGTERM set: in a thread, as the one that the signal breaks into may hold its lock."""
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: Thread(target=stop.set).start())
     return stop
 
 

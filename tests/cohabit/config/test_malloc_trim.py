@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.config.malloc_trim import ARROW_HEAP, GivingBack
+from cohabit.config.malloc_trim import ARROW_HEAP, DELTA_HEAP, WITHOUT_CACHES, GivingBack
 
 MEASURED = Path(__file__).parents[3] / "data_samples" / "measured"
 
@@ -98,6 +98,20 @@ def test_what_arrow_takes_while_it_writes_a_lake_lies_where_memory_is_given_back
 
     assert (tmp_path / "cohabit-data" / "lake").is_dir()
     assert done.stdout.splitlines()[-1].split() == ["system", "0"]
+
+
+def test_what_delta_takes_while_it_runs_for_good_goes_back_when_it_is_freed(tmp_path: Path) -> None:
+    script = (
+        "import cohabit.config.malloc_trim as memory\nmemory.WITHOUT_CACHES += ',confirm_conf:true'\n"
+        "from cohabit.cli.main import main\nmain()"
+    )
+    command = [sys.executable, "-c", script, "ingest", str(MEASURED)]
+    free = {name: one for name, one in os.environ.items() if name != DELTA_HEAP}
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=free)
+
+    taken = {line.split()[-1] for line in done.stderr.splitlines() if "Set conf value" in line}
+    assert set(WITHOUT_CACHES.split(",")) <= taken
 
 
 def test_what_holds_itself_and_a_table_is_let_go_of() -> None:
