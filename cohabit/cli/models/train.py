@@ -90,11 +90,13 @@ def _compute_here(lake: Lake, stretch: "Stretch") -> None:
 
 
 def _compute_with_spark(settings: Settings, lake: Lake, stretch: "Stretch | None", broker: Brokers | None) -> None:
+    from features.jobs.spark.lake_tables import check_client
     from features.jobs.spark.session import LOCAL_MASTER, spark_session
 
     master = settings.spark.master or LOCAL_MASTER
     console.print(f"with Spark on {master}")
     with spark_session(master, {"spark.driver.memory": settings.spark.driver_memory}) as spark:
+        check_client(spark, lake)
         if stretch is None:
             _follow(spark, lake, broker, settings.cluster)
         else:

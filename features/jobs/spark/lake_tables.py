@@ -1,11 +1,14 @@
 """Tables of a lake under Spark, which reads them as Delta tables and never commits. An edge."""
 
 from datetime import datetime
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from features.jobs.spark.steps import spark_schema
+from features.schema.errors import FeaturesError
 from ingest.lake.row_filter import EPOCH, FOREVER
 from ingest.lake.tables import Lake
 from ingest.schema.tables import Table
@@ -20,6 +23,28 @@ def address(lake: Lake, name: str) -> str:
     """The address of a folder of a lake, as Hadoop writes it."""
     scheme, mark, rest = lake.store.address(name).partition("://")
     return f"{SCHEMES[scheme]}://{rest}" if mark else scheme
+
+
+def check_client(spark: SparkSession, lake: Lake) -> None:
+    """See whether Spark can read the lake's store at all, before anything runs.
+
+    Raises:
+        FeaturesError: it has no client of it.
+    """
+    java: Any = spark._jvm
+    try:
+        java.org.apache.hadoop.fs.Path(address(lake, "usage")).getFileSystem(spark._jsc.hadoopConfiguration())
+    except Py4JError as error:
+        raise FeaturesError(
+            f"Spark has no client of {lake.uri}, or cannot log in ({_reason(error)}). Either add the client's jars to "
+            "folder jars of pyspark, or run `cohabit features` without --spark, --kafka, --follow and "
+            "COHABIT_SPARK__MASTER: it computes in its own process. `cohabit refresh` needs no Spark"
+        ) from error
+
+
+def _reason(error: Py4JError) -> str:
+    """The first line of what Java says."""
+    return str(getattr(error, "java_exception", error)).strip().split("\n", 1)[0][:200]
 
 
 def rows_of(
