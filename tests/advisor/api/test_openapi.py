@@ -100,6 +100,7 @@ def test_the_listener_for_people_answers_as_described(process: Process, bureau: 
     assert {"negative_data_rejection", "response_schema_conformance", "unsupported_method"} <= found.checks.keys()
 
 
+@pytest.mark.long
 def test_the_listener_for_schedulers_answers_as_described(process: Process) -> None:
     found = held(create_scheduler_app(Prioritizer(process.made_ready().serving)))
 

@@ -30,6 +30,7 @@ def test_a_plan_is_legal_and_costs_what_it_says() -> None:
     assert found.left == cost(problem, found.plan.place).total / cost(problem, problem.start).total < 1.0
 
 
+@pytest.mark.long
 def test_the_benchmark_tells_when_there_was_a_first_plan_and_a_good_one() -> None:
     of = Namespace(nodes=400, seed=1, first_ms=4000)  # other tests run at the same time
 

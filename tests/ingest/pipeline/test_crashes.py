@@ -154,6 +154,7 @@ def test_a_zombie_with_a_written_batch_in_its_hands_lands_nothing(
     assert_landed_once(lake, topic, 200)
 
 
+@pytest.mark.long
 def test_a_stopped_consumer_that_comes_back_lands_nothing_twice(
     kafka: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ def test_messages_sent_twice_are_read_once(kafka: Broker, new_topic: NewTopic, t
     assert lake.read("usage").equals(once.read("usage"))
 
 
+@pytest.mark.long
 def test_the_death_of_the_broker_is_waited_out(tmp_path: Path) -> None:
     topic, lake = Topic("usage", ("cluster", "node"), PARTITIONS), a_lake(tmp_path / "lake")
     with running_broker(tmp_path / "kafka") as broker:

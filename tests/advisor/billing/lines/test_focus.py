@@ -152,6 +152,7 @@ def test_a_month_that_is_not_closed_is_not_exported(store: Engine, tmp_path: Pat
     assert not (tmp_path / "2026-12.csv").exists()
 
 
+@pytest.mark.long
 def test_the_public_validator_finds_nothing_that_was_not_expected(month: Billed, tmp_path: Path) -> None:
     exported(month)
 
