@@ -1,7 +1,8 @@
 """Decode: messages and samples per CPU-second of every wire format, beside the least that its bytes cost to take apart.
 
 The bound of a JSON format is orjson.loads of each message; of protobuf, parsing a request and a bare loop that reads
-value, time and attributes of each point; of text, a bare line.split() of each line. Both are timed in the same run.
+value (of a histogram its buckets), time and attributes of each point; of text, a bare line.split() of each line. Both
+are timed in the same run.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -43,6 +44,9 @@ def read_points(message: bytes) -> int:
                 for point in metric.gauge.data_points:
                     _ = point.as_double, point.time_unix_nano, point.attributes
                     count += 1
+                for bar in metric.histogram.data_points:
+                    _ = list(bar.bucket_counts), list(bar.explicit_bounds), bar.sum, bar.time_unix_nano, bar.attributes
+                    count += 1
     return count
 
 
@@ -53,12 +57,18 @@ def split_lines(message: bytes) -> None:
 
 
 class Case(NamedTuple):
-    """A format, who makes its messages, its bound, and how many samples one of its rows holds."""
+    """A format, who makes its messages, its bound, how many samples a row of its holds, and what else is in them."""
 
     format: str
     make: messages.Make
     bound: Bound
     samples_a_row: int = 1
+    of: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its figures are called."""
+        return f"{self.format}-{self.of}" if self.of else self.format
 
 
 CASES = (
@@ -66,7 +76,9 @@ CASES = (
     Case("telegraf-json", messages.telegraf_json, load_json),
     Case("prom-adapter", messages.prom_adapter, load_json),
     Case("prom-text", messages.prom_text, split_lines),
+    Case("prom-text", messages.text_histograms, split_lines, of="histograms"),
     Case("otlp-proto", messages.otlp_proto, read_points),
+    Case("otlp-proto", messages.otlp_histograms, read_points, of="histograms"),
     Case("otlp-json", messages.otlp_json, load_json),
     Case("cadvisor", messages.cadvisor, load_json),
 )
@@ -74,8 +86,8 @@ CASES = (
 
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     """Figures of each format; `ours` is the worst of each, and how many processes it takes for TARGET_SAMPLES_S."""
-    chosen = [case for case in CASES if arguments.format in {"all", case.format}]
-    found = {case.format: _figures(case, case.make(arguments.samples, rng), arguments.rounds) for case in chosen}
+    chosen = [case for case in CASES if arguments.format in {"all", case.name}]
+    found = {case.name: _figures(case, case.make(arguments.samples, rng), arguments.rounds) for case in chosen}
     return {OURS: _worst(list(found.values())), **found}
 
 
@@ -123,7 +135,7 @@ def _context(count: int) -> Context:
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=50_000, help="samples of each format, about (50000)")
     parser.add_argument("--rounds", type=int, default=3, help="times each is timed; the best counts (3)")
-    parser.add_argument("--format", choices=["all", *(case.format for case in CASES)], default="all")
+    parser.add_argument("--format", choices=["all", *(case.name for case in CASES)], default="all")
 
 
 BENCHMARK = Benchmark(

@@ -153,6 +153,60 @@ def otlp_proto(samples: int, rng: np.random.Generator) -> list[bytes]:
     return [bytes(request.SerializeToString()) for request in otlp_requests(samples, rng)]
 
 
+BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+"""OpenTelemetry's advice for http.server.request.duration."""
+ROUTES = ("/", "/items/{id}", "/orders", "/report")
+
+
+def otlp_histograms(samples: int, rng: np.random.Generator) -> list[bytes]:
+    """Requests of a pod's SDK, one histogram each: a point of each route."""
+    found = []
+    for moment in _moments(samples, 30 * len(ROUTES)):
+        for pod in range(30):
+            request = ExportMetricsServiceRequest()
+            resource = request.resource_metrics.add()
+            for key, value in (("k8s.node.name", "node-17"), ("k8s.pod.uid", _uid(pod)), ("service.name", "web")):
+                resource.resource.attributes.add(key=key).value.string_value = value
+            metric = resource.scope_metrics.add().metrics.add(name="http.server.request.duration", unit="s")
+            metric.histogram.aggregation_temporality = 2
+            for route, counts in zip(ROUTES, rng.integers(1000, size=(len(ROUTES), 1 + len(BOUNDS_S))), strict=True):
+                point = metric.histogram.data_points.add(
+                    start_time_unix_nano=START_S * 10**9,
+                    time_unix_nano=moment * 10**9,
+                    count=int(counts.sum()),
+                    sum=float(rng.random() * 100),
+                    bucket_counts=counts.tolist(),
+                    explicit_bounds=BOUNDS_S,
+                )
+                attributes = {"http.request.method": "GET", "http.response.status_code": "200", "http.route": route}
+                for key, value in attributes.items():
+                    point.attributes.add(key=key).value.string_value = value
+            found.append(bytes(request.SerializeToString()))
+    return found
+
+
+def text_histograms(samples: int, rng: np.random.Generator) -> list[bytes]:
+    """The page of one moment a message: a histogram of each pod and route."""
+    pages, name = [], "http_server_request_duration_seconds"
+    for moment in _moments(samples, 30 * len(ROUTES) * (len(BOUNDS_S) + 3)):
+        lines = [f"# HELP {name} Duration of HTTP server requests.", f"# TYPE {name} histogram"]
+        for pod in range(30):
+            for route in ROUTES:
+                labels = f'namespace="shop",pod="web-7d4b9c6f5-{pod:05d}",node="node-17",http_route="{route}"'
+                total = np.cumsum(rng.integers(1000, size=1 + len(BOUNDS_S)))
+                bounds = (*map(str, BOUNDS_S), "+Inf")
+                lines += [
+                    f'{name}_bucket{{{labels},le="{bound}"}} {count} {moment * 1000}'
+                    for bound, count in zip(bounds, total, strict=True)
+                ]
+                lines += [
+                    f"{name}_sum{{{labels}}} {rng.random() * 100:.6f} {moment * 1000}",
+                    f"{name}_count{{{labels}}} {total[-1]} {moment * 1000}",
+                ]
+        pages.append("\n".join([*lines, ""]).encode())
+    return pages
+
+
 def otlp_json(samples: int, rng: np.random.Generator) -> list[bytes]:
     """The same requests as JSON."""
     return [json.dumps(_as_json(request), separators=(",", ":")).encode() for request in otlp_requests(samples, rng)]

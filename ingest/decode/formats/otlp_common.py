@@ -5,8 +5,10 @@ the mapping wants these. A sum of temporality delta becomes a rate, since its ow
 one stays the counter it is.
 """
 
-from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import compress, pairwise
 from math import inf
 from typing import Any, NamedTuple
 
@@ -29,8 +31,11 @@ YOUNG_S, MAX_NANOS = 180, 20
 SCALES = range(-10, 21)
 """Of exponential histograms, as OpenTelemetry's specification has them."""
 
-Bucket = tuple[float, float, float]
-"""Bounds and count of a bucket."""
+Buckets = tuple[tuple[str, ...], Sequence[float]]
+"""Bounds of buckets, as `low:high` each, and their counts."""
+NO_BUCKETS: Buckets = ((), ())
+MOST_BOUNDS, MOST_KEPT = 200, 500
+"""Of a histogram whose bounds are kept as text, and how many of these."""
 
 
 class Distribution(NamedTuple):
@@ -38,30 +43,58 @@ class Distribution(NamedTuple):
 
     added_up: object
     counted: object
-    buckets: Iterable[Bucket] = ()
+    buckets: Buckets = NO_BUCKETS
 
 
 OnePoint = tuple[str, Attributes, object, object]
 """Name, attributes, time and value of one point."""
 
 
+class Bars(NamedTuple):
+    """What identifies a histogram whose buckets are wanted, in its resource.
+
+    Args:
+        name: of the metric.
+        unit: of the metric.
+        attributes: of the point.
+        bounds: of its buckets.
+        counted: of each bucket, whether it is not 0; empty where none is 0.
+    """
+
+    name: str
+    unit: str
+    attributes: Attributes
+    bounds: tuple[str, ...]
+    counted: tuple[bool, ...] = ()
+
+    def points(self, resource: Mapping[str, str]) -> Iterator[Point]:
+        """Sum, count, and the buckets that are not 0."""
+        labels = {**resource, **dict(self.attributes), UNIT: self.unit}
+        yield from (Point(f"{self.name}_{part}", labels) for part in ("sum", "count"))
+        for bounds in compress(self.bounds, self.counted) if self.counted else self.bounds:
+            yield Point(f"{self.name}_bucket", {**labels, BOUND: bounds})
+
+
 @dataclass(slots=True)
 class Found:
     """Points of one resource, at most `room` of them.
 
-    `names` are those that the mapping knows, `deltas` the numbers of those that were made rates; `refused` counts those
-    beyond the room.
+    `deltas` are the numbers of those that were made rates; `bars` are histograms with time and values each; `refused`
+    counts points beyond the room. `names` are those that the mapping knows.
     """
 
     room: int
     names: Container[str] = ()
     points: list[OnePoint] = field(default_factory=list)
     deltas: list[int] = field(default_factory=list)
+    bars: list[tuple[Bars, object, Sequence[object]]] = field(default_factory=list)
+    size: int = 0
     refused: int = 0
 
     def has_room(self, count: int) -> bool:
         """Whether so many more points may be read; if not, they are refused."""
-        if len(self.points) + count <= self.room:
+        if self.size + count <= self.room:
+            self.size += count
             return True
         self.refused += count
         return False
@@ -89,36 +122,62 @@ class Found:
         does everything when its process starts; where that is known and was a short time ago, that is a point too.
         """
         name, unit = metric
-        parts = [(f"{name}_sum", attributes, one.added_up), (f"{name}_count", attributes, one.counted)]
-        if f"{name}_bucket" in self.names:
-            attributes = (*attributes, (UNIT, unit))
-            parts = [(name, attributes, value) for name, _, value in parts]
-            buckets = [(f"{low:.6g}:{high:.6g}", count) for low, high, count in one.buckets if count or delta]
-            if self.has_room(2 + len(buckets)):
-                parts += [(f"{name}_bucket", (*attributes, (BOUND, bounds)), count) for bounds, count in buckets]
-        for named, own, value in parts:
+        wanted = f"{name}_bucket" in self.names
+        if not delta and wanted:
+            self._add_bars(Bars(name, unit, attributes, one.buckets[0]), span_ns, one)
+            return
+        attributes = (*attributes, (UNIT, unit)) if wanted else attributes
+        parts: list[tuple[str, Attributes, object]] = [
+            (f"{name}_sum", attributes, one.added_up),
+            (f"{name}_count", attributes, one.counted),
+        ]
+        if wanted and self.has_room(len(one.buckets[0])):
+            named = zip(*one.buckets, strict=True)
+            parts += [(f"{name}_bucket", (*attributes, (BOUND, bounds)), count) for bounds, count in named]
+        for part, own, value in parts:
             if delta:
-                self.add_delta(named, own, span_ns, value)
-                continue
-            if f"{name}_bucket" in self.names and _is_young(span_ns):
-                self.points.append((named, own, span_ns[0], 0.0))
-            self.points.append((named, own, span_ns[1], value))
+                self.add_delta(part, own, span_ns, value)
+            else:
+                self.points.append((part, own, span_ns[1], value))
+
+    def _add_bars(self, bars: Bars, span_ns: tuple[Any, Any], one: Distribution) -> None:
+        counts = one.buckets[1]
+        if not all(counts):
+            bars = bars._replace(counted=tuple(count != 0 for count in counts))
+            counts = [count for count in counts if count]
+        if not self.has_room(len(counts)):
+            bars, counts = bars._replace(bounds=(), counted=()), ()
+        values = (one.added_up, one.counted, *counts)
+        if _is_young(*span_ns):
+            self.bars.append((bars, span_ns[0], [0.0] * len(values)))
+        self.bars.append((bars, span_ns[1], values))
 
 
-def _is_young(span_ns: tuple[Any, Any]) -> bool:
-    start, end = (int(one) if str(one).isdecimal() and len(str(one)) <= MAX_NANOS else 0 for one in span_ns)
-    return 0 < end - start <= YOUNG_S * NANOS and start > 0
+def _is_young(start: object, end: object) -> bool:
+    began, ended = start if type(start) is int else _nanos(start), end if type(end) is int else _nanos(end)
+    return 0 < began < ended <= began + YOUNG_S * NANOS
 
 
-def explicit_buckets(bounds: Sequence[float], counts: Sequence[float]) -> Iterator[Bucket]:
+def _nanos(time: object) -> int:
+    """A time of JSON, digits in text; 0 where it is none."""
+    return int(time) if isinstance(time, str) and time.isdecimal() and len(time) <= MAX_NANOS else 0
+
+
+def explicit_buckets(bounds: Sequence[float], counts: Sequence[float]) -> Buckets:
     """Buckets of a histogram with explicit bounds; none where it has none, or they do not fit together."""
-    if bounds and len(counts) == len(bounds) + 1:
-        yield from zip((0.0, *bounds), (*bounds, inf), counts, strict=True)
+    if not bounds or len(counts) != len(bounds) + 1:
+        return NO_BUCKETS
+    texts = _between(tuple(bounds)) if len(bounds) <= MOST_BOUNDS else _between.__wrapped__(tuple(bounds))
+    return texts, counts
 
 
-def exponential_buckets(
-    scale: int, zero: tuple[float, float], offset: int, counts: Sequence[float]
-) -> Iterator[Bucket]:
+@lru_cache(MOST_KEPT)
+def _between(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    """What lies below, between and above the bounds."""
+    return tuple(f"{low:.6g}:{high:.6g}" for low, high in pairwise((0.0, *bounds, inf)))
+
+
+def exponential_buckets(scale: int, zero: tuple[float, float], offset: int, counts: Sequence[float]) -> Buckets:
     """Buckets of an exponential histogram, merged to FINEST; none where its scale is out of range.
 
     Args:
@@ -131,14 +190,13 @@ def exponential_buckets(
     2 ** (2 ** -scale).
     """
     if scale not in SCALES:
-        return
+        return NO_BUCKETS
     kept, merged = min(scale, FINEST), dict[int, float]()
     for index, count in enumerate(counts, offset):
         place = index >> (scale - kept)
         merged[place] = merged.get(place, 0) + count
-    yield (0.0, zero[0], zero[1])
-    for place, count in merged.items():
-        yield _power(place, kept), _power(place + 1, kept), count
+    texts = (f"{_power(place, kept):.6g}:{_power(place + 1, kept):.6g}" for place in merged)
+    return (f"0:{zero[0]:.6g}", *texts), (zero[1], *merged.values())
 
 
 def _power(index: int, scale: int) -> float:
@@ -163,9 +221,17 @@ def with_node(shapes: Shapes, resource: Attributes, node: Attributes) -> Attribu
 
 
 def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> None:
-    """Add the points of a resource, which usually have one time."""
+    """Add the points of a resource, which usually have one time, and its histograms one by one."""
     if found.refused:
         rows.undecodable(at[0], f"{at[1]}.{found.room}", f"{found.refused} points beyond {MAX_RECORDS} are not read")
+    _add_points(rows, shapes, at, resource, found)
+    for number, (bars, time, values) in enumerate(found.bars):
+        key = (resource, bars)
+        plan = shapes.plans.get(key) or shapes.learn(key, list(bars.points(dict(resource))))
+        rows.add(plan, (at[0], f"{at[1]}.{number}"), rows.time(shapes.clock, time or None), values)
+
+
+def _add_points(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> None:
     if not found.points:
         return
     names, attributes, times, values = zip(*found.points, strict=True)

@@ -53,7 +53,7 @@ def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> No
         for scope in objects_of(resource, "scopeMetrics"):
             _read_metrics(found, objects_of(scope, "metrics"))
         add_resource(rows, shapes, (number, index), with_node(shapes, _shared(resource), node), found)
-        room -= len(found.points)
+        room -= found.size
     if rows.size == before:
         rows.count(NO_POINTS)
 
@@ -72,7 +72,7 @@ def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
             _read_distribution(found, name, metric)
             continue
         points = data.get("dataPoints")
-        if type(points) is not list or (len(known) + len(points) > found.room and not found.has_room(len(points))):
+        if type(points) is not list or not found.has_room(len(points)):
             continue
         temporality = data.get("aggregationTemporality")
         if temporality is not None and temporality in DELTAS:

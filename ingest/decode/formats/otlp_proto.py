@@ -64,7 +64,7 @@ def _add(rows: Rows, shapes: Shapes, number: int, request: Message) -> None:
         for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
             _read_metric(found, metric)
         add_resource(rows, shapes, (number, index), with_node(shapes, shared, node), found)
-        room -= len(found.points)
+        room -= found.size
     if rows.size == before:
         rows.count(NO_POINTS)
 
