@@ -7,7 +7,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.lake.data_files import DataFile
+from ingest.lake.data_files import FOREIGN, DataFile, is_ours
 from ingest.lake.tables import Lake
 from ingest.schema.errors import DamagedLake, IngestError
 from ingest.schema.tables import GAPS, LAKE_OWN
@@ -109,6 +109,8 @@ def _look(lake: Lake, table: str, report: Report) -> tuple[DataFile, ...]:
     report.waiting = _more(report.waiting, [sizes[path] for path in unused & once])
     report.orphans = _more(report.orphans, [sizes[path] for path in unused - once])
     for file in files:
+        if not is_ours(file.path):
+            report.damage.append(Damage(lake.store.address(f"{table}/{file.path}"), FOREIGN))
         if file.path not in sizes:
             report.damage.append(Damage(lake.store.address(f"{table}/{file.path}"), "it is missing"))
         elif sizes[file.path] != file.size_bytes:

@@ -27,6 +27,8 @@ GROUP_ROWS = 1 << 17
 """Rows held in memory at once, and of one row group."""
 _RANGE = re.compile(r"ranges/([^/]+)/(-?\d+)_(-?\d+)/")
 _BATCH = re.compile(r"batches/([^/]+)/(\d+)/")
+_OURS = re.compile(r"(?:.*/)?[0-9a-f]{32}\.parquet")
+FOREIGN = "another engine wrote it, so rows may be there twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,11 @@ def origin_of(path: str) -> Origin:
     if found := _BATCH.match(path):
         return Origin(found[1], batch=int(found[2]))
     return STREAMS
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file is called as Cohabit calls them: OPTIMIZE of another engine forgets whose rows are in one."""
+    return _OURS.fullmatch(path) is not None
 
 
 def precedence(file: DataFile) -> tuple[int, str, int, str]:

@@ -227,7 +227,7 @@ class Fence:
         except DeltaError as error:
             raise IngestError(
                 f"version {version} of table {self.kind.name} of lake {self.store.uri} is gone: its log keeps versions "
-                f"of {STREAM_DAYS if self.kind.is_landed else DERIVED_DAYS} days"
+                f"of {retention_days(self.kind)} days"
             ) from error
 
     def create(self) -> None:
@@ -304,8 +304,13 @@ def _no_hooks() -> "PostCommitHookProperties":
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
+def retention_days(kind: Table) -> int:
+    """How long a table's log keeps versions that are not the newest."""
+    return STREAM_DAYS if kind.is_landed else DERIVED_DAYS
+
+
 def _properties(kind: Table) -> dict[str, str | None]:
-    kept = f"interval {STREAM_DAYS if kind.is_landed else DERIVED_DAYS} days"
+    kept = f"interval {retention_days(kind)} days"
     found: dict[str, str | None] = {"delta.logRetentionDuration": kept, "delta.deletedFileRetentionDuration": kept}
     if names := stats_columns(kind):
         found["delta.dataSkippingStatsColumns"] = ",".join(names)

@@ -17,11 +17,13 @@ import pyarrow.parquet as pq
 
 from ingest.lake.arrow_dataset import ds
 from ingest.lake.data_files import (
+    FOREIGN,
     STREAMS,
     DataFile,
     Origin,
     by_hour,
     described,
+    is_ours,
     new_path,
     origin_of,
     precedence,
@@ -184,6 +186,7 @@ class Lake:
 
         Raises:
             IngestError: the batch holds rows outside [start, end).
+            DamagedLake: another engine wrote a file, of which nobody knows whose rows it holds.
         """
         kind, range_ = self.table(table), Origin(job, microseconds(start), microseconds(end))
         own = batch if isinstance(batch, Path) else batch.select(kind.schema.names).cast(kind.schema)
@@ -471,6 +474,12 @@ class Lake:
         low, high = microseconds(start), microseconds(end)
         removed, kept = [], []
         for file in self._held(table).files():
+            if not is_ours(file.path):
+                raise DamagedLake(
+                    self.store.address(f"{table}/{file.path}"),
+                    f"{FOREIGN}: restore the table's version before it, or, if it is computed, remove its folder and "
+                    "compute it again; other engines may write to tables of your own",
+                )
             one = origin_of(file.path)
             if one.job not in jobs or one.start_us is None or one.end_us is None:
                 continue

@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from ingest.lake.data_files import DataFile, Origin, origin_of
-from ingest.lake.fence import FAR_US
+from ingest.lake.fence import FAR_US, retention_days
 from ingest.lake.row_filter import FOREVER, between, microseconds
 from ingest.lake.tables import EXPIRED, GENTLY, Lake, unreadable
 from ingest.schema.errors import DamagedLake
@@ -175,14 +175,16 @@ def vacuum(lake: Lake, table: str, *, everything: bool = False, retention: timed
     Args:
         lake: the lake.
         table: name of the table.
-        everything: also those that no version ever named, once they are UNTRACKED old.
+        everything: also those that no version ever named, once they are UNTRACKED old, and older than the versions
+            that the table keeps.
         retention: instead of the table's own, how long files have been out of use; older versions cannot be read then.
     """
     fence = lake.fence(table)
+    kept = retention if retention is not None else timedelta(days=retention_days(lake.table(table)))
     if fence.version < 0:
         return Freed(0, 0)
     there = lake.store.sizes(table)
-    fence.vacuum(full=everything, hours=_hours(max(retention or UNTRACKED, UNTRACKED) if everything else retention))
+    fence.vacuum(full=everything, hours=_hours(max(kept, UNTRACKED) if everything else retention))
     left = lake.store.sizes(table)
     gone = [size for path, size in there.items() if path not in left]
     return Freed(len(gone), sum(gone))

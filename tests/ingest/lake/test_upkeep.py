@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -202,6 +203,38 @@ def test_a_file_that_no_version_names_stays_for_a_week_since_its_writer_may_only
         os.utime(lake.root / "usage" / path, (T0.timestamp(), T0.timestamp()))
     assert vacuum(lake, "usage").files == 0
     assert vacuum(lake, "usage", everything=True).files == len(left) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "days", "gone"), [("usage", 6, 0), ("usage", 8, 24), ("state", 29, 0), ("state", 31, 24)]
+)
+def test_a_thorough_clean_up_leaves_each_table_the_versions_that_it_promises(
+    lake: Lake, table: str, days: int, gone: int
+) -> None:
+    many(lake)
+    for hour in range(24):
+        lake.append("state", states(("a", hour, 1.0)), BatchId("follow", hour))
+    compact(lake, table, When(LATER), silent)
+    for entry in (lake.root / table / "_delta_log").glob("*.json"):
+        removed_ms = round((entry.stat().st_mtime - days * 86_400) * 1000)
+        entry.write_text(re.sub(r'"deletionTimestamp":\d+', f'"deletionTimestamp":{removed_ms}', entry.read_text()))
+    for checkpoint in (lake.root / table / "_delta_log").glob("*checkpoint*"):
+        checkpoint.unlink()
+
+    assert vacuum(Lake.open(lake.root, TABLES), table, everything=True).files == gone
+
+
+def test_what_another_engine_compacted_is_found_and_never_doubled(lake: Lake) -> None:
+    for hour in range(3):
+        lake.replace("state", T0 + hour * HOUR, T0 + (hour + 1) * HOUR, "daily", states(("a", hour, 0.0)))
+    DeltaTable(str(lake.root / "state")).optimize.compact()
+
+    again = Lake.open(lake.root, TABLES)
+    with pytest.raises(DamagedLake, match="another engine wrote it"):
+        again.replace("state", T0, T0 + HOUR, "daily", states(("a", 0, 1.0)))
+
+    assert again.read("state").num_rows == 3
+    assert ["another engine" in str(one) for one in check(again, silent).damage] == [True]
 
 
 def test_folders_of_processes_that_died_are_removed_once_they_are_old(lake: Lake) -> None:
