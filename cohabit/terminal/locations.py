@@ -25,8 +25,8 @@ def open_lake(settings: Settings, lake: str | None) -> Lake:
     return Lake.open(lake or settings.lake, TABLES)
 
 
-def existing_lake(settings: Settings, lake: str | None) -> Lake:
-    """As open_lake, but of a lake that is there.
+def existing_lake(settings: Settings, lake: str | None, *, reads: bool = False) -> Lake:
+    """As open_lake, but of a lake that is there; whoever only `reads` need not be allowed to write to a bucket.
 
     Raises:
         NoLake: it is not.
@@ -34,7 +34,7 @@ def existing_lake(settings: Settings, lake: str | None) -> Lake:
     named = lake if lake is not None else settings.lake
     if not named or not store_of(named).is_there():
         raise NoLake(named)
-    return open_lake(settings, named)
+    return lake_to_read(settings, named) if reads else open_lake(settings, named)
 
 
 def lake_to_read(settings: Settings, lake: str | None) -> Lake:

@@ -1,7 +1,8 @@
 """The lake: Delta tables below one address, and which of their rows count.
 
 Streams land by `ingest.lake.landing`; jobs append numbered batches, or put rows in the place of a range of time. Rows
-expire before a moment that the table's log keeps; foreign readers see them until their files are rewritten.
+expire before a moment that the table's log keeps, in one commit for every reader; what lands later of before is hidden
+by `read` alone.
 """
 
 import shutil

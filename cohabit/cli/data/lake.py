@@ -39,7 +39,7 @@ def check_command(
     from cohabit.terminal.locations import existing_lake
     from ingest.lake.check import check
 
-    opened = existing_lake(settings(), lake)
+    opened = existing_lake(settings(), lake, reads=True)
     with bar("checking") as shown:
         report = check(opened, shown.reach, "rows" if rows else "footers")
     if as_json:
@@ -64,9 +64,9 @@ def compact_command(
 ) -> None:
     """Merge small files (OPTIMIZE) and delete unused ones (VACUUM). Rows and running readers are not affected.
 
-    Replaced files are deleted once the table's log no longer keeps the versions that name them: after 2 days for
-    ingested tables, 30 for computed ones. Files that no version names are kept for 7 days, since their writer may only
-    be slow.
+    Replaced files are deleted once the table's log no longer keeps the versions that name them: after 2 days for raw
+    tables, 30 for derived ones. Files that no version names are kept for 7 days, in derived tables for 30, since their
+    writer may only be slow.
     """
     from cohabit.terminal.locations import existing_lake
     from ingest.lake.upkeep import UNTRACKED, When, compact, vacuum

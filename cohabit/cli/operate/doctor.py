@@ -89,7 +89,7 @@ def ingest_command(
 
     own = settings()
     topics = (*TOPICS, *foreign_in(formats_of(own, Wishes(topics=tuple(topic or ())))))
-    opened = existing_lake(own, lake)
+    opened = existing_lake(own, lake, reads=True)
     what = Ingested(own.kafka.brokers(bootstrap), opened, topics, time())
     raise typer.Exit(not show_findings(chain(measurements.examine(opened), examine(what))))
 
@@ -107,7 +107,7 @@ def labels_command(lake: LakeOption = None) -> None:
     from cohabit.doctor.finding import show_findings
     from cohabit.terminal.locations import existing_lake
 
-    opened = existing_lake(settings(), lake)
+    opened = existing_lake(settings(), lake, reads=True)
     raise typer.Exit(not show_findings(chain(measurements.labels(opened), measurements.examine(opened))))
 
 

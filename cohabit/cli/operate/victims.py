@@ -49,7 +49,7 @@ def run_victims(
     from cohabit.config.errors import CohabitError
     from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window, stale, window_until
 
-    opened = existing_lake(settings, lake)
+    opened = existing_lake(settings, lake, reads=True)
     until = newest_window(opened) if at is None else window_until(at.replace(tzinfo=at.tzinfo or UTC))
     with console.status("finding victims"):
         found = diagnosed(opened, until)
