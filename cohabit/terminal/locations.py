@@ -26,7 +26,7 @@ def open_lake(settings: Settings, lake: str | None) -> Lake:
 
 
 def existing_lake(settings: Settings, lake: str | None, *, reads: bool = False) -> Lake:
-    """As open_lake, but of a lake that is there; whoever only `reads` need not be allowed to write to a bucket.
+    """As open_lake, but of a lake that is there; who only `reads` need not be allowed to write to a bucket.
 
     Raises:
         NoLake: it is not.

@@ -187,7 +187,7 @@ class Lake:
 
         Raises:
             IngestError: the batch holds rows outside [start, end).
-            DamagedLake: another engine wrote a file, of which nobody knows whose rows it holds.
+            DamagedLake: another engine wrote a file, and whose rows it holds is not known.
         """
         kind, range_ = self.table(table), Origin(job, microseconds(start), microseconds(end))
         own = batch if isinstance(batch, Path) else batch.select(kind.schema.names).cast(kind.schema)
