@@ -69,7 +69,7 @@ def read(
     columns: Sequence[str] | None = None,
     nodes: Sequence[str] | None = None,
     as_of: datetime | str | None = None,
-    lake: str | None = None,
+    lake: str | Path | None = None,
 ) -> Rows:
     """Rows of a table of the lake, each key once, sorted by time and key.
 
@@ -86,21 +86,34 @@ def read(
         The rows; what was not measured is null.
 
     Raises:
-        CohabitError: there is no such lake, or a time cannot be read.
+        CohabitError: there is no such lake, a time cannot be read, or the table lacks what was asked for.
         IngestError: there is no such table, or its store cannot be reached.
     """
     from cohabit.config.settings import read_settings
-    from cohabit.terminal.locations import readable_lake
+    from cohabit.terminal.locations import existing_lake
     from ingest.lake.row_filter import EPOCH, FOREVER
 
-    opened = readable_lake(read_settings(os.environ), lake)
+    opened = existing_lake(read_settings(os.environ), None if lake is None else str(lake), reads=True)
     start, end = _moment(since) or EPOCH, _moment(until) or FOREVER
     kind = opened.table(table)
+    columns, nodes = _names_given("columns", columns), _names_given("nodes", nodes)
     if unknown := sorted({*(columns or ())} - kind.by_name.keys()):
         raise CohabitError(f"table {table} has no column {', '.join(unknown)}: it has {', '.join(kind.by_name)}")
+    needed = {"since": kind.time, "until": kind.time, "nodes": "node", "as_of": "arrived_at"}
+    given = {"since": since, "until": until, "nodes": nodes, "as_of": as_of}
+    if lacking := [name for name, value in given.items() if value is not None and needed[name] not in kind.by_name]:
+        raise CohabitError(f"table {table} has no column {needed[lacking[0]] or 'with a time'} for {lacking[0]}=")
+    if start > end:
+        raise CohabitError(f"since={since!s} is later than until={until!s}: there is nothing between them")
     if not kind.time:
         return Rows(opened.rows(table, columns=columns))
     return Rows(opened.read(table, start, end, columns, nodes=nodes, as_of=_moment(as_of)))
+
+
+def _names_given(argument: str, given: Sequence[str] | None) -> Sequence[str] | None:
+    if given is not None and (isinstance(given, str) or not all(isinstance(one, str) for one in given)):
+        raise CohabitError(f"{argument}={given!r}: give a list of names, as in {argument}=['a']")
+    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +220,7 @@ def _moment(given: datetime | str | None) -> datetime | None:
     if given is None:
         return None
     try:
-        moment = datetime.fromisoformat(given) if isinstance(given, str) else given
+        moment = given if isinstance(given, datetime) else datetime.fromisoformat(str(given))
     except ValueError as error:
         raise CohabitError(f"{given!r} is no time: write it as in 2026-03-01T12:00") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

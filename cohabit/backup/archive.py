@@ -171,13 +171,13 @@ def restore(places: Places, folder: Path, progress: Progress) -> Manifest:
 
     Folders get their names last, once all of them and the store are whole: where one of these was raised, none is.
     """
-    found = verify(folder, progress)
     targets = {name: target.resolve() for name, target in places.folders.items()}
     for target in targets.values():
         _refuse_filled(target)
     if places.bucket is not None and places.bucket.is_there():
         raise CohabitError(f"{places.bucket.uri} is not empty, and its objects would be overwritten: name an empty one")
     refuse_filled(places.store)
+    found = verify(folder, progress)
     temporary = {name: target.with_name(f".{target.name}.{uuid.uuid4().hex}") for name, target in targets.items()}
     try:
         for name, copy in temporary.items():
@@ -215,8 +215,11 @@ def _copied(source: Path, target: Path, name: str, progress: Progress) -> dict[s
             found = _copy(source, target, name, progress)
         except FileNotFoundError:
             found = None
-        if found is not None and not (name == "lake" and _lacking(target)):
+        if found is not None and name != "lake":
             return found
+        if found is not None and not _lacking(target):  # which sets aside what a power loss had torn
+            there = {_below(path, target): path for path in _files(target)}
+            return {path: found.get(path) or _kept(file) for path, file in there.items()}
         shutil.rmtree(target, ignore_errors=True)
     raise _deleted_meanwhile(str(source))
 
@@ -237,9 +240,22 @@ def _pulled(bucket: Bucket, target: Path, progress: Progress) -> dict[str, Kept]
 
 
 def _lacking(root: Path) -> bool:
-    """Whether a lake says that a file counts which is not there."""
+    """Whether a lake says that a file counts which is not there.
+
+    Raises:
+        CohabitError: one has another length than was written.
+    """
     lake = Lake.open(root, TABLES)
-    return any(not Path(path).is_file() for table in (*TABLES, *LAKE_OWN) for path in lake.files(table))
+    for table in (*TABLES, *LAKE_OWN):
+        files, sizes = lake.fence(table).files(), lake.store.sizes(table)
+        if any(file.path not in sizes for file in files):
+            return True
+        if cut := next((file for file in files if sizes[file.path] != file.size_bytes), None):
+            raise CohabitError(
+                f"the lake is damaged: {table}/{cut.path} has {sizes[cut.path]:,} bytes, {cut.size_bytes:,} were "
+                "written; `cohabit lake check` names all such files: restore them before you back up"
+            )
+    return False
 
 
 def _copy(source: Path, target: Path, name: str, progress: Progress) -> dict[str, Kept]:
@@ -340,7 +356,7 @@ def _refuse_filled(folder: Path) -> None:
 def _deleted_meanwhile(lake: str) -> CohabitError:
     return CohabitError(
         f"files of the lake {lake} were deleted during each of {TRIES} attempts to copy it: back up while `cohabit "
-        "lake compact` is not running"
+        "lake compact` is not running; if it is not, files are missing: run `cohabit lake check`"
     )
 
 

@@ -84,10 +84,10 @@ def tried_in(settings: Settings, desk: Desk) -> Stale:
 
     def stale(proposal: Proposal, steps: Collection[int]) -> Mapping[int, str]:
         from cohabit.plans.create import PLANS, Sources, stale_now
-        from cohabit.terminal.locations import readable_lake, registry_of
+        from cohabit.terminal.locations import existing_lake, registry_of
 
         try:
-            lake, registry = readable_lake(settings, None), registry_of(settings)
+            lake, registry = existing_lake(settings, None, reads=True), registry_of(settings)
             of = Sources(
                 lake, settings.snapshots, registry, settings.registry.parent / PLANS, settings.plans.max_snapshot_age_us
             )

@@ -94,7 +94,8 @@ class Bar:
 def bar(what: str) -> Iterator[Bar]:
     """Show a bar while working."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    hidden = not console.is_terminal  # else a line without anything is left in a log
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         yield Bar(progress, progress.add_task(what, total=None))
 
 

@@ -22,11 +22,11 @@ TOPICS = (NODES.name, PLACEMENTS.name, USAGE.name, SAMPLES.name, NODE_USAGE.name
 
 def open_lake(settings: Settings, lake: str | None) -> Lake:
     """The lake an option or the settings name."""
-    return Lake.open(lake or settings.lake, TABLES)
+    return Lake.open(settings.lake if lake is None else lake, TABLES)
 
 
 def existing_lake(settings: Settings, lake: str | None, *, reads: bool = False) -> Lake:
-    """As open_lake, but of a lake that is there; who only `reads` need not be allowed to write to a bucket.
+    """As open_lake, but of a lake that is there; who only `reads` need not be allowed to write there.
 
     Raises:
         NoLake: it is not.
@@ -34,25 +34,13 @@ def existing_lake(settings: Settings, lake: str | None, *, reads: bool = False) 
     named = lake if lake is not None else settings.lake
     if not named or not store_of(named).is_there():
         raise NoLake(named)
-    return lake_to_read(settings, named) if reads else open_lake(settings, named)
+    return Lake.to_read(named, TABLES) if reads else open_lake(settings, named)
 
 
 def lake_to_read(settings: Settings, lake: str | None) -> Lake:
     """As open_lake, for a job that only reads: its credentials need not allow it to write to a bucket."""
-    store = store_of(lake or settings.lake)
-    return Lake(store, TABLES) if is_bucket(store.uri) else open_lake(settings, lake)
-
-
-def readable_lake(settings: Settings, lake: str | None) -> Lake:
-    """As existing_lake, for who may only read: nothing is written to find out whether commits are safe there.
-
-    Raises:
-        NoLake: it is not there.
-    """
-    named = lake if lake is not None else settings.lake
-    if not named or not store_of(named).is_there():
-        raise NoLake(named)
-    return Lake(store_of(named), TABLES)
+    named = settings.lake if lake is None else lake
+    return Lake.to_read(named, TABLES) if is_bucket(store_of(named).uri) else open_lake(settings, lake)
 
 
 def stream_in(folder: Path, topics: tuple[str, ...] = TOPICS) -> Path:

@@ -24,7 +24,7 @@ FOLDS_DIFFER = (
     "folds and up "
     "to 4 origins, whose models learn from more: on the same lake the two differ"
 )
-LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder of the lake [COHABIT_LAKE].")]
+LakeOption = Annotated[str | None, typer.Option("--lake", help="Folder or bucket of the lake [COHABIT_LAKE].")]
 FOUND, BLIND = 1, 3
 """Exit codes of commands that look for victims: some were found, nothing could be looked at."""
 

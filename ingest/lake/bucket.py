@@ -4,6 +4,7 @@ Credentials come from the variables of the providers' own tools, such as AWS_ACC
 """
 
 import io
+import os
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow.fs import FSSpecHandler, PyFileSystem
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 RETRIES, RETRY_S = 6, 10
 """How often a request to a bucket is tried again, and seconds after which it is not; a try has 5 s to connect."""
+
+
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+"""Variables that name another store than AWS."""
 
 
 class Bucket:
@@ -42,8 +48,12 @@ class Bucket:
         """The client."""
         from obstore.store import from_url
 
+        refuse_endpoint(self.uri)
         patience: RetryConfig = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
-        return from_url(self.uri, retry_config=patience)
+        try:
+            return from_url(self.uri, retry_config=patience)
+        except ValueError as error:
+            raise unsupported_lake(self.uri, f"its address does not read ({first_line(error)})") from error
 
     def probe(self) -> None:
         """Create an object twice: the second time must fail."""
@@ -135,6 +145,14 @@ class Bucket:
     def mend(self, table: str) -> None:
         """Nothing: objects are whole."""
 
+    def log_names(self, table: str) -> list[str]:
+        """By listing the bucket."""
+        return sorted(name.removeprefix(f"{table}/{LOG}/") for name in self.listed(f"{table}/{LOG}/"))
+
+    def entry_is_whole(self, table: str, name: str) -> bool:  # noqa: ARG002 - as Store has it
+        """Objects are."""
+        return True
+
     @contextmanager
     def reached(self, missing: Callable[[str, Exception], Exception] = unreachable_lake) -> Iterator[None]:
         """Errors of the client as ours.
@@ -153,6 +171,26 @@ class Bucket:
             raise missing(self.uri, error) from error
         except BaseError as error:
             raise unreachable_lake(self.uri, error) from error
+
+
+def refuse_endpoint(uri: str) -> None:
+    """Refuse an endpoint of S3 that is no address: clients panic, or say nothing of it.
+
+    Raises:
+        IngestError: what the variable lacks.
+    """
+    name = next((one for one in ENDPOINTS if one in os.environ), None)
+    if name is None or not uri.startswith("s3://"):
+        return
+    try:
+        parts = urlsplit(os.environ[name])
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or "@" in parts.netloc or parts.query or parts.fragment:
+        raise unsupported_lake(uri, f"{name} is no address such as https://minio.example:9000, without a user's name")
+    if parts.scheme == "http" and os.environ.get("AWS_ALLOW_HTTP", "").lower() not in {"true", "1"}:
+        raise unsupported_lake(uri, f"{name} has no TLS: use https://, or set AWS_ALLOW_HTTP=true")
 
 
 class _Objects(FSSpecHandler):  # type: ignore[misc]  # it has no types

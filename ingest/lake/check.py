@@ -1,5 +1,9 @@
-"""Checking a lake: is all there that counts, and is it what the log says? An edge; changes nothing."""
+"""Checking a lake: is all there that counts, and is it what the log says? An edge.
 
+It changes nothing, but sets aside what a power loss left half written at the end of a log, as every reader does.
+"""
+
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.lake.data_files import FOREIGN, DataFile, is_ours
+from ingest.lake.store import LOG
 from ingest.lake.tables import Lake
 from ingest.schema.errors import DamagedLake, IngestError
 from ingest.schema.tables import GAPS, LAKE_OWN
@@ -15,6 +20,7 @@ from ingest.schema.tables import GAPS, LAKE_OWN
 RESTORE = "restore it from a copy"
 SLACK_US = 1000
 """The log has times to the millisecond."""
+_ENTRY = re.compile(r"[0-9]{20}\.json")
 Progress = Callable[[int, int], None]
 """Called with how many of how many files are done."""
 
@@ -53,6 +59,7 @@ class Report:
         gap_offsets: offsets in them.
         files: files that count.
         rows: rows in them, duplicates included.
+        torn: log entries and checkpoints that were half written when the power failed, and were set aside.
         orphans: files that no version names: of writers that died or came second. Harmless.
         waiting: files that were compacted, replaced or have expired, and wait to be deleted.
         damage: what is wrong.
@@ -64,6 +71,7 @@ class Report:
     gap_offsets: int = 0
     files: int = 0
     rows: int = 0
+    torn: int = 0
     orphans: Heap = Heap()
     waiting: Heap = Heap()
     damage: list[Damage] = field(default_factory=list)
@@ -90,6 +98,8 @@ def check(lake: Lake, progress: Progress, depth: Literal["footers", "rows"] = "f
 def _look(lake: Lake, table: str, report: Report) -> tuple[DataFile, ...]:
     """Files of a table that count; damage where its log cannot be read."""
     try:
+        lake.store.mend(table)
+        _look_at_log(lake, table, report)
         fence = lake.fence(table)
         if fence.version < 0:
             return ()
@@ -119,6 +129,20 @@ def _look(lake: Lake, table: str, report: Report) -> tuple[DataFile, ...]:
     return tuple(file for file in files if sizes.get(file.path) == file.size_bytes)
 
 
+def _look_at_log(lake: Lake, table: str, report: Report) -> None:
+    """Entries that are cut, or missing between others; and those that a power loss had torn."""
+    names = lake.store.log_names(table)
+    report.torn += sum(name.endswith(".torn") for name in names)
+    entries = {int(name[:20]): name for name in names if _ENTRY.fullmatch(name)}
+    for name in entries.values():
+        if not lake.store.entry_is_whole(table, name):
+            place = lake.store.address(f"{table}/{LOG}/{name}")
+            report.damage.append(Damage(place, "lines of it are missing, and the rows of the files that they named"))
+    if missing := sorted({*range(min(entries, default=0), max(entries, default=0))} - entries.keys()):
+        place = lake.store.address(f"{table}/{LOG}/{missing[0]:020d}.json")
+        report.damage.append(Damage(place, f"{len(missing)} log entries from here on are missing"))
+
+
 def _check_file(lake: Lake, table: str, file: DataFile, report: Report, depth: Literal["footers", "rows"]) -> None:
     kind, path = lake.table(table), lake.store.address(f"{table}/{file.path}")
     try:
@@ -131,6 +155,9 @@ def _check_file(lake: Lake, table: str, file: DataFile, report: Report, depth: L
     report.files += 1
     report.rows += count
     span = pc.min_max(times[kind.time].cast(pa.int64())) if kind.time and count else None
+    if span is not None and span["min"].as_py() is None:
+        report.damage.append(Damage(path, f"none of its rows has a {kind.time}: another engine wrote it"))
+        return
     if count != file.rows:
         report.damage.append(Damage(path, f"it holds {count} rows, {file.rows} were written"))
     elif span is not None and not _within(file, span["min"].as_py(), span["max"].as_py()):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.lake.data_files import DataFile, partition_columns, stats_columns
-from ingest.lake.store import LINES, LOG, Store
+from ingest.lake.data_files import DataFile, is_ours, partition_columns, stats_columns
+from ingest.lake.store import LINES, LOG, Store, first_line
 from ingest.schema.errors import DamagedLake, IngestError
 from ingest.schema.tables import Table
 
@@ -30,6 +30,9 @@ STREAM_DAYS, DERIVED_DAYS = 2, 30
 and every reader lists these commits; a computed table commits once a run, and models name its versions."""
 TRIES = 50
 """Of committing what others may commit before."""
+FLOORED_US = 999
+"""By so much less than the last time other engines may write into the log."""
+NEWER = ("reader version", "writer version", "is not supported")
 FAR_US = 1 << 62
 """Before and after all times: of files whose writer said nothing of their times."""
 
@@ -290,10 +293,15 @@ class Fence:
         except CommitFailedError as error:
             raise Taken(self.kind.name) from error
         except (DeltaError, OSError) as error:
-            reason = str(error).strip().partition("\n")[0]
+            reason = first_line(error)
+            if any(word in reason for word in NEWER):
+                raise IngestError(
+                    f"table {self.kind.name} of lake {self.store.uri} was written by a newer engine ({reason}): "
+                    "upgrade Cohabit to read it"
+                ) from error
             raise IngestError(
                 f"table {self.kind.name} of lake {self.store.uri} cannot be {what} ({reason}): check that the store "
-                "can be reached and what its credentials allow, then try again"
+                "can be reached and what its credentials allow, then try again; `cohabit lake check` names damage"
             ) from error
 
 
@@ -347,7 +355,7 @@ def _files(table: "DeltaTable", kind: Table) -> Iterator[DataFile]:
             columns["size_bytes"][at] or 0,
             columns["modification_time"][at] or 0,
             -FAR_US if (first := low[at]) is None else first,
-            FAR_US if (last := high[at]) is None else last,
+            FAR_US if (last := high[at]) is None else last + (0 if is_ours(path) else FLOORED_US),
             {name: column[at] for name, column in zip(names, values, strict=True)},
         )
 

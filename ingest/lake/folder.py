@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import structlog
 
 from ingest.lake.arrow_dataset import dataset_of, ds
-from ingest.lake.store import LINES, LOG, unsupported_lake
-from ingest.schema.errors import DamagedLake
+from ingest.lake.store import LOG, is_whole_entry, unsupported_lake
+from ingest.schema.errors import DamagedLake, IngestError
 
 log = structlog.get_logger(__name__)
 
@@ -127,6 +127,15 @@ class Folder:
         folder = self.root / table / LOG
         if not folder.is_dir():
             return
+        try:
+            self._mend(folder)
+        except OSError as error:
+            raise IngestError(
+                f"the log of lake {self.uri} cannot be read ({error.strerror}: {error.filename}): nothing was changed; "
+                "let this user read all files there, and, after a power loss, write to the folder"
+            ) from error
+
+    def _mend(self, folder: Path) -> None:
         entries = sorted(folder.glob("[0-9]*[0-9].json"))[-CHECKED:]
         while entries and _rename_if_torn(entries[-1], _read_entry):
             entries.pop()
@@ -138,37 +147,51 @@ class Folder:
             _rename_if_torn(checkpoint, pq.read_metadata)
         last = folder / "_last_checkpoint"
         if not _is_whole(last, _read_last_checkpoint):
-            last.unlink(missing_ok=True)
+            with suppress(PermissionError):  # a hint alone: readers do without
+                last.unlink(missing_ok=True)
+
+    def log_names(self, table: str) -> list[str]:
+        """By listing the folder."""
+        folder = self.root / table / LOG
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def entry_is_whole(self, table: str, name: str) -> bool:
+        """By what it says of its lines."""
+        return _is_whole(self.root / table / LOG / name, _read_entry)
 
 
 def _rename_if_torn(path: Path, read: Callable[[Path], object]) -> bool:
     if _is_whole(path, read):
         return False
-    log.warning("renamed what a power loss left half written", path=str(path))
     path.rename(path.with_name(f"{path.name}.torn"))
+    log.warning("renamed what a power loss left half written", path=str(path))
     return True
 
 
 def _is_whole(path: Path, read: Callable[[Path], object]) -> bool:
+    """Whether a file is as it was written, or gone; raises OSError where that cannot be seen."""
     try:
         read(path)
-    except (OSError, ValueError, pa.ArrowException):
-        return not path.exists()
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, pa.ArrowException) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # what Arrow cannot make out has no number
+            raise
+        return False
     return True
 
 
 def _read_entry(path: Path) -> None:
     """Read a log entry; raises ValueError where lines, or a part of one, are missing."""
-    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    stated = [one["commitInfo"][LINES] for one in lines if LINES in one.get("commitInfo", ())]
-    if not lines or stated not in ([], [str(len(lines))]):
+    if not is_whole_entry(path.read_bytes()):
         raise ValueError(path)
 
 
 def _read_last_checkpoint(path: Path) -> None:
     """Read which checkpoint is the last; raises ValueError where it does not say so, or there is none."""
-    version = int(json.loads(path.read_bytes())["version"])
-    if not any(path.parent.glob(f"{version:020d}.checkpoint*.parquet")):
+    said = json.loads(path.read_bytes())
+    version = said.get("version") if isinstance(said, dict) else None
+    if not isinstance(version, int) or not any(path.parent.glob(f"{version:020d}.checkpoint*.parquet")):
         raise ValueError(path)
 
 

@@ -1,5 +1,7 @@
 """What a lake's store can do: hold whole, durable files of tables, and let one writer create each log entry. Facts."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +13,8 @@ from ingest.lake.arrow_dataset import ds
 from ingest.schema.errors import IngestError
 
 LOG = "_delta_log"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PASSWORD = re.compile(r"//[^/@\s]*@")
 LINES = "cohabitLines"
 """Key of a log entry's commitInfo: how many lines the entry has. One that was cut after a line would pass as whole."""
 
@@ -57,7 +61,25 @@ class Store(Protocol):
         """Make the log entries of versions durable, and the newest checkpoint if asked."""
 
     def mend(self, table: str) -> None:
-        """Rename what a power loss left half written at the end of a table's log."""
+        """Rename what a power loss left half written at the end of a table's log; raises IngestError."""
+
+    def log_names(self, table: str) -> list[str]:
+        """Names of the files of a table's log, in order."""
+
+    def entry_is_whole(self, table: str, name: str) -> bool:
+        """Whether all lines of a log entry are there."""
+
+
+def is_whole_entry(content: bytes) -> bool:
+    """Whether a log entry has all the lines that it says it has, and each of them is an object."""
+    try:
+        lines = [json.loads(line) for line in content.splitlines()]
+    except ValueError:
+        return False
+    if not lines or not all(isinstance(line, dict) for line in lines):
+        return False
+    about = (line.get("commitInfo") for line in lines)
+    return [one[LINES] for one in about if isinstance(one, dict) and LINES in one] in ([], [str(len(lines))])
 
 
 def unsupported_lake(uri: str, reason: str) -> IngestError:
@@ -77,5 +99,7 @@ def unreachable_lake(uri: str, error: Exception) -> IngestError:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says first; libraries go on for pages."""
-    return str(error).strip().partition("\n")[0]
+    """What an error says first, and what the system said; libraries go on for pages. Without passwords of addresses."""
+    lines = _COLOUR.sub("", str(error)).strip().split("\n")
+    system = next((line.strip(" ↳") for line in lines[1:] if "os error" in line), "")
+    return _PASSWORD.sub("//***@", f"{lines[0]}: {system}" if system else lines[0])

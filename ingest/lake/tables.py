@@ -5,6 +5,7 @@ expire before a moment that the table's log keeps, in one commit for every reade
 by `read` alone.
 """
 
+import errno
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ from ingest.lake.data_files import (
 from ingest.lake.fence import Fence, again_if_taken
 from ingest.lake.folder import Folder
 from ingest.lake.row_filter import EPOCH, FOREVER, condition, each_key_once, microseconds, needed_schema, within
-from ingest.lake.store import Store, unsupported_lake
+from ingest.lake.store import Store, first_line, unsupported_lake
 from ingest.lake.stores import store_of
 from ingest.schema.errors import DamagedLake, IngestError
 from ingest.schema.provenance import BatchId, checked_name
@@ -43,6 +44,8 @@ from ingest.schema.unknown_fields import bounded_counts
 PIECE_ROWS = 20_000
 GENTLY = {"batch_size": PIECE_ROWS, "batch_readahead": 2, "fragment_readahead": 1, "use_threads": False}
 """How pieces are scanned: nothing much beyond the one at hand is in memory."""
+OF_THE_SYSTEM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EIO}
+"""What has nothing to do with a file's content."""
 EXPIRED = "expired"
 """Application whose transaction is the moment before which rows have expired, microseconds since 1970."""
 REWRITE = "rewrite"
@@ -84,10 +87,20 @@ class Lake:
         Raises:
             IngestError: two writers could both make the same commit there, or it cannot be written to.
         """
-        store = store_of(str(uri))
+        lake = Lake.to_read(uri, tables)
+        lake.store.probe()
+        return lake
+
+    @staticmethod
+    def to_read(uri: str | Path, tables: Mapping[str, Table]) -> "Lake":
+        """As `open`, for who only reads: nothing is written, and nothing created.
+
+        Raises:
+            IngestError: its address names none, or it is of an earlier version.
+        """
+        store = store_of(uri)
         if isinstance(store, Folder) and (store.root / "links").is_dir():
             raise unsupported_lake(store.uri, "an earlier version wrote it, in a format of its own")
-        store.probe()
         return Lake(store, tables)
 
     @property
@@ -534,9 +547,15 @@ def unreadable(uri: str) -> Iterator[None]:
     """Errors of reading files as ours.
 
     Raises:
-        DamagedLake: a file cannot be read.
+        DamagedLake: a file is not what was written.
+        IngestError: the system does not let it be read, or written.
     """
     try:
         yield
     except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno in OF_THE_SYSTEM:
+            raise IngestError(
+                f"files of lake {uri} cannot be read or written ({first_line(error)}): the lake is not damaged; see to "
+                "the disk, or to what this user may do there, then try again"
+            ) from error
         raise DamagedLake(uri, str(error)) from error

@@ -13,7 +13,7 @@ from advisor.billing.quotes.hourly_inputs import Newest
 from advisor.errors import NotFound
 from cohabit.config.errors import NoLake
 from cohabit.config.settings import Settings
-from cohabit.terminal.locations import readable_lake
+from cohabit.terminal.locations import existing_lake
 from features.columnar.arrow_columns import micros
 from features.metering.node_hours import pools_of
 from ingest.lake.row_filter import EPOCH
@@ -95,6 +95,6 @@ class NewestHour:
 
     def _read(self) -> Newest:
         try:
-            return newest_hour(readable_lake(self.settings, self.lake), self.settings.cluster)
+            return newest_hour(existing_lake(self.settings, self.lake, reads=True), self.settings.cluster)
         except (NoLake, IngestError, OSError) as error:
             raise NoLakeToQuote(str(error)) from error

@@ -111,15 +111,22 @@ def expire_command(
     """
     from cohabit.terminal.locations import existing_lake
     from ingest.lake.upkeep import expire, expiring
+    from ingest.schema.tables import LAKE_OWN
 
     now = datetime.now(UTC)
     if before.replace(tzinfo=UTC) > now:
         raise CohabitError(f"--before {before:%Y-%m-%d} is in the future: name a past day")
-    before -= timedelta(days=keep_days or 0)
+    try:
+        before -= timedelta(days=keep_days or 0)
+    except OverflowError as error:
+        raise CohabitError(f"--keep-days {keep_days} days before {before:%Y-%m-%d} are before all dates") from error
     moment = before.replace(tzinfo=UTC)
     opened = existing_lake(settings(), lake)
     lines = []
-    for name in _tables(opened, table, but=KEPT):
+    timeless = [name for name in opened.tables if not opened.table(name).time]
+    if timeless_named := sorted({*(table or ())} & {*timeless, *LAKE_OWN}):
+        raise CohabitError(f"--table {timeless_named[0]}: its rows have no time, and do not expire")
+    for name in _tables(opened, table, but=(*KEPT, *timeless)):
         going = expiring(opened, name, moment)
         if yes:
             expire(opened, name, moment)
@@ -183,6 +190,7 @@ def _show_report(lake: "Lake", report: "Report") -> None:
             f"{report.waiting.files:,}",
             f"{report.waiting.size_bytes:,}",
         ),
+        ("commits that a power loss had torn, set aside", f"{report.torn:,}", ""),
         ("orphan files, harmless (bytes)", f"{report.orphans.files:,}", f"{report.orphans.size_bytes:,}"),
     ]
     show_table(f"lake {lake.uri}", ("what", "number", "of"), lines)

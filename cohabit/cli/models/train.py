@@ -61,7 +61,7 @@ def run_features(
     from features.jobs.job_plan import whole_stretch
     from features.jobs.local_job import MAX_ROWS
 
-    opened = open_lake(settings, lake)
+    opened = (open_lake if publish or follow else existing_lake)(settings, lake)  # what follows may come first
     if publish:
         _publish_state(settings, opened, settings.kafka.brokers(bootstrap))
         return

@@ -158,6 +158,27 @@ def site(filled: Path, tmp_path: Path) -> Iterator[Places]:
         yield places_in(tmp_path / "site", store)
 
 
+def newest_entry(site: Places) -> Path:
+    return max((site.folders["lake"] / "metered" / "_delta_log").glob("*.json"))
+
+
+def test_a_backup_of_a_lake_with_a_torn_commit_is_whole(site: Places, tmp_path: Path) -> None:
+    torn = newest_entry(site)
+    torn.write_bytes(torn.read_bytes()[:-9])
+
+    made = back_up(site, tmp_path / "backup", quietly)
+
+    assert verify(tmp_path / "backup", quietly) == made
+
+
+def test_a_lake_of_which_a_file_is_cut_is_not_backed_up(site: Places, tmp_path: Path) -> None:
+    cut = next((site.folders["lake"] / "metered").rglob("*.parquet"))
+    cut.write_bytes(b"x")
+
+    with pytest.raises(CohabitError, match="has 1 bytes"):
+        back_up(site, tmp_path / "backup", quietly)
+
+
 def test_nothing_is_ever_overwritten(site: Places, tmp_path: Path) -> None:
     folder = tmp_path / "backup"
     back_up(site, folder, quietly)

@@ -67,8 +67,8 @@ def write_line(path: str, line: bytes) -> None:
     [
         (["model", "train"], "run `cohabit ingest` and `cohabit features` first"),
         (["model", "evaluate"], "run `cohabit ingest` and `cohabit features` first"),
-        (["features"], "has no usage: run `cohabit ingest` first"),
-        (["features", "--kafka"], "has no usage: run `cohabit ingest` first"),
+        (["features"], "`cohabit ingest` creates one"),
+        (["features", "--kafka"], "`cohabit ingest` creates one"),
         (["ingest", "nowhere"], "create a stream with `cohabit dev simulate nowhere`"),
         (["refresh", "nowhere"], "create a stream with `cohabit dev simulate nowhere`"),
         (["dev", "replay", "nowhere"], "create a stream with `cohabit dev simulate nowhere`"),
