@@ -116,7 +116,7 @@ def _names_given(argument: str, given: Sequence[str] | None) -> Sequence[str] | 
     return given
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SlowdownModel:
     """A placement model: how much slower containers are on nodes.
 
@@ -125,6 +125,9 @@ class SlowdownModel:
     """
 
     model: "Model"
+
+    def __repr__(self) -> str:
+        return f"SlowdownModel({self.name!r})"
 
     @property
     def name(self) -> str:

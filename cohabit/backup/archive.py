@@ -217,7 +217,7 @@ def _copied(source: Path, target: Path, name: str, progress: Progress) -> dict[s
             found = None
         if found is not None and name != "lake":
             return found
-        if found is not None and not _lacking(target):  # which sets aside what a power loss had torn
+        if found is not None and not _lacking(target):  # which renames what a power loss had torn
             there = {_below(path, target): path for path in _files(target)}
             return {path: found.get(path) or _kept(file) for path, file in there.items()}
         shutil.rmtree(target, ignore_errors=True)

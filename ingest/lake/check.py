@@ -1,6 +1,6 @@
 """Checking a lake: is all there that counts, and is it what the log says? An edge.
 
-It changes nothing, but sets aside what a power loss left half written at the end of a log, as every reader does.
+It changes nothing, but renames what a power loss left half written at the end of a log, as every reader does.
 """
 
 import re
@@ -59,7 +59,7 @@ class Report:
         gap_offsets: offsets in them.
         files: files that count.
         rows: rows in them, duplicates included.
-        torn: log entries and checkpoints that were half written when the power failed, and were set aside.
+        torn: log entries and checkpoints that were half written when the power failed, and were renamed.
         orphans: files that no version names: of writers that died or came second. Harmless.
         waiting: files that were compacted, replaced or have expired, and wait to be deleted.
         damage: what is wrong.

@@ -74,6 +74,7 @@ def test_the_example_with_a_model_runs(
     rows = cohabit.read("training").table
     predicted = cohabit.load_model("b").predict(rows)
     assert predicted.num_rows == rows.num_rows
+    assert repr(cohabit.load_model("b")) == "SlowdownModel('b')"
     assert predicted.equals(cohabit.load_model().predict(pl.from_arrow(rows)))
     with pytest.raises(CohabitError, match="reads none of the columns x"):
         cohabit.load_model().predict(pa.table({"x": [1]}))

@@ -190,7 +190,7 @@ def _show_report(lake: "Lake", report: "Report") -> None:
             f"{report.waiting.files:,}",
             f"{report.waiting.size_bytes:,}",
         ),
-        ("commits that a power loss had torn, set aside", f"{report.torn:,}", ""),
+        ("torn by a power loss, renamed to .torn", f"{report.torn:,}", ""),
         ("orphan files, harmless (bytes)", f"{report.orphans.files:,}", f"{report.orphans.size_bytes:,}"),
     ]
     show_table(f"lake {lake.uri}", ("what", "number", "of"), lines)
