@@ -1,11 +1,13 @@
 """`cohabit`: the command line. Each command parses, calls one function and prints; heavy imports wait until then."""
 
+import logging
 import os
 import sys
+from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -35,6 +37,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="Start with: cohabit demo",
 )
+BUCKETS = "obstore"
+"""Module that is loaded where a lake is in a bucket."""
 RUN, SRE, FINANCE, ML, ADMIN, TRY = "Run", "SREs", "Finance", "Data and ML engineers", "Administrators", "Try it"
 
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]
@@ -68,7 +72,23 @@ def main() -> None:
     """Run the command line; known errors become one line with the remedy."""
     keep_arrow_from_its_own_heap()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices of a few columns: a second thread only waits
-    app(prog_name=_program(sys.argv[0]))
+    try:
+        app(prog_name=_program(sys.argv[0]))
+    except SystemExit as ended:
+        if BUCKETS not in sys.modules:
+            raise
+        _leave(ended.code)
+
+
+def _leave(code: str | int | None) -> NoReturn:
+    """End at once: a thread of Arrow that still closes an object of a bucket needs Python, and aborts without it."""
+    if isinstance(code, str):
+        typer.echo(code, err=True)
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def _program(path: str) -> str | None:
