@@ -68,7 +68,7 @@ def test_spark_without_a_client_of_buckets_says_what_to_do_instead(
 def test_what_used_a_bucket_ends_at_once_with_its_code_and_all_that_it_printed(
     tmp_path: Path, words: list[str], code: int
 ) -> None:
-    """Of 12 runs of `features` on a bucket 3 were aborted after all was done: Python was gone, a thread of Arrow not."""
+    """Of 12 runs of `features` on a bucket 3 aborted when all was done: Python had gone, a thread of Arrow had not."""
     script = "import atexit, obstore\natexit.register(print, 'late')\nfrom cohabit.cli.main import main\nmain()"
 
     ran = subprocess.run(
