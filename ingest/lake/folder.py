@@ -174,7 +174,7 @@ def _is_whole(path: Path, read: Callable[[Path], object]) -> bool:
         read(path)
     except FileNotFoundError:
         return True
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         if isinstance(error, OSError) and error.errno is not None:  # what Arrow cannot make out has no number
             raise
         return False

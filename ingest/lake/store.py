@@ -74,7 +74,7 @@ def is_whole_entry(content: bytes) -> bool:
     """Whether a log entry has all the lines that it says it has, and each of them is an object."""
     try:
         lines = [json.loads(line) for line in content.splitlines()]
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     if not lines or not all(isinstance(line, dict) for line in lines):
         return False

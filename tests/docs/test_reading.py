@@ -1,7 +1,6 @@
 """Examples of docs/reading.md run, and every engine counts the rows that we count."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from pyspark.sql import SparkSession
 import cohabit
 from cohabit.config.errors import CohabitError
 from cohabit.training.train_model import Birth, Effort, train_bundle
-from features.jobs.spark.session import spark_session
 from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.lake.topic_ids import TopicIds
@@ -104,12 +102,6 @@ def test_what_is_read_can_be_narrowed(named: Lake) -> None:
     for wrong, said in wrongs:
         with pytest.raises(CohabitError, match=said):
             cohabit.read(**{"table": "usage", **wrong})
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session() as session:
-        yield session
 
 
 def counted_by_duckdb(rows: Dataset) -> int:

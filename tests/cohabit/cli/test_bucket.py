@@ -49,21 +49,6 @@ def test_a_refresh_writes_nothing_to_a_bucket_and_features_use_no_spark(
     assert {"bucket/lake/usage", "bucket/lake/node_state"} <= {"/".join(name.split("/")[:3]) for name in s3.written}
 
 
-def test_spark_without_a_client_of_buckets_says_what_to_do_instead(
-    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run("dev", "simulate", "stream", "--nodes", "2", "--apps", "3", "--hours", "0.1")
-    run("ingest", "stream")
-
-    ran = CliRunner().invoke(app, ["features", "--follow"], env={"COHABIT_LAKE": "s3://bucket/lake"})
-
-    assert ran.exit_code == 1
-    assert "Spark has no client of s3://bucket/lake" in " ".join(ran.stderr.split())
-    assert "S3AFileSystem" in ran.stderr
-    assert "without --spark" in " ".join(ran.stderr.split())
-
-
 @pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["lake", "check", "--lake", "nowhere"], 1)])
 def test_what_used_a_bucket_ends_at_once_with_its_code_and_all_that_it_printed(
     tmp_path: Path, words: list[str], code: int

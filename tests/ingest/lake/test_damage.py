@@ -51,7 +51,7 @@ def test_an_entry_that_cannot_be_read_is_an_error_and_stays(tmp_path: Path) -> N
     assert sorted(lake.root.rglob("*")) == before
 
 
-@pytest.mark.parametrize("hint", ["", "{", "[]", '{"foo":1}', '{"version":99}'])
+@pytest.mark.parametrize("hint", ["", "{", "[]", '{"foo":1}', '{"version":99}', "[" * 100_000])
 def test_a_hint_that_says_nothing_changes_no_row(tmp_path: Path, hint: str) -> None:
     lake = landed(tmp_path / "lake")
     (lake.root / "usage" / "_delta_log" / "_last_checkpoint").write_text(hint)
@@ -63,7 +63,11 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
 
 
-@pytest.mark.parametrize("harm", [cut, Path.unlink])
+def nest(path: Path) -> None:
+    path.write_bytes(b"[" * 100_000)
+
+
+@pytest.mark.parametrize("harm", [cut, nest, Path.unlink])
 def test_a_log_entry_that_is_cut_or_missing_is_damage(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     lake = landed(tmp_path / "lake")
     harmed = entries(lake)[-2]
