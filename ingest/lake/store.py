@@ -93,7 +93,7 @@ def unsupported_lake(uri: str, reason: str) -> IngestError:
 def unreachable_lake(uri: str, error: Exception) -> IngestError:
     """The lake's store does not answer, or refuses its user."""
     keyless = "169.254.169.254" in str(error)  # who has no keys asks a machine of the cloud for some
-    why = "no AWS_ACCESS_KEY_ID is set, and this machine has no identity" if keyless else first_line(error)
+    why = "no keys are set, and this machine has no identity" if keyless else first_line(error)
     return IngestError(
         f"lake {uri!r} cannot be reached ({why}): check its address, that the store runs, and what your credentials "
         "allow there, then try again"
