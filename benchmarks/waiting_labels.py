@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 from pyarrow import csv
 
+from benchmarks.measured_records import records as measured_records
 from benchmarks.runner import OURS, Result
 from cohabit.terminal.locations import TOPICS
-from cohabit.training.measured_runs import TEXT
+from cohabit.training.measured_runs import TEXT, container_of
 from features.contention.node_state import Facts, node_state
 from features.labels.app_version import UNKNOWN
 from features.labels.slowdown import label_app, label_windows
@@ -27,7 +28,6 @@ from ingest.pipeline.metrics import IngestMetrics
 from ingest.pipeline.runner import ingest_files
 from ingest.schema.topics import USAGE
 from ingest.simulator.messages import Message
-from ingest.traces import measured
 from models.metrics.errors_and_ranks import spearman
 
 OF_THE_APP = ("qps", "rt_mean_ms", "rt_p95_ms", "rt_p99_ms", "cpu_us_per_request")
@@ -47,7 +47,7 @@ def without_app_metrics(folder: Path) -> Result:
     )
     label, limit = _labels(windows, members), _throttled(members)
     rows = [row for row in victims.to_pylist() if row["clean"]]
-    name = [measured.container_of(row["window"], "victim", row["idx"]) for row in rows]
+    name = [container_of(row["window"], "victim", row["idx"]) for row in rows]
     found = np.array([label.get(one, np.nan) for one in name])
     truth = np.array([row["slow_mean"] if row["slow_mean"] is not None else np.nan for row in rows], np.float64)
     together = np.array([row["kind"] == "colo" and bool(row["gen_ok"]) for row in rows])
@@ -72,7 +72,7 @@ def _labels(windows: pa.Table, members: pa.Table) -> dict[str, float]:
     """Slowdown by container; each lives for one window, so that none is left out as warming up."""
     with TemporaryDirectory(prefix="cohabit-measured-") as folder:
         for topic in TOPICS:
-            records = [_silenced(one) for one in measured.records(windows, members) if one.topic == topic]
+            records = [_silenced(one) for one in measured_records(windows, members) if one.topic == topic]
             TopicWriter(Path(folder), topic).write(records)
         lake = Lake.open(Path(folder) / "lake", TABLES)
         metrics = IngestMetrics(CollectorRegistry())
@@ -95,7 +95,7 @@ def _silenced(message: Message) -> Printed:
 def _throttled(members: pa.Table) -> dict[str, float]:
     rows = members.select(["window", "role", "idx", "throttled"]).to_pylist()
     return {
-        measured.container_of(row["window"], "victim", row["idx"]): row["throttled"] or 0.0
+        container_of(row["window"], "victim", row["idx"]): row["throttled"] or 0.0
         for row in rows
         if row["role"] == "victim"
     }

@@ -6,6 +6,7 @@ model is asked the same: it also sees how the victim waits, in the first of the 
 """
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,6 @@ from features.training.residents import Sources
 from features.training.rows import training_rows
 from ingest.lake.tables import Lake
 from ingest.schema.tables import TIMESTAMP
-from ingest.traces import measured
 from models.bundle.leakage_guard import DIAGNOSIS
 from models.estimator.feature_matrix import Rows, read_rows
 from models.metrics.baselines import BASELINES
@@ -33,6 +33,10 @@ from models.training.fit import TrainConfig
 from models.training.trainer import OURS, Metrics, fit, open_fitted
 
 Floats = NDArray[np.float64]
+CLUSTER, NODE = "measured", "vm-1"
+START = datetime(2025, 11, 20, tzinfo=UTC)
+SPACING_S = 300
+"""Seconds from one window's start to the next one's, on the clock of the records."""
 TEXT = csv.ConvertOptions(
     column_types={"level": pa.string(), "kinds": pa.string(), "cfg_id": pa.string(), "gen_ok": pa.bool_()},
     strings_can_be_null=True,
@@ -87,6 +91,26 @@ class Report:
     example: dict[str, tuple[float, float]]
 
 
+def window_starts(windows: pa.Table) -> dict[str, int]:
+    """Start of each window on the replay's clock, in seconds since 1970, by window name."""
+    together = pc.cast(pc.equal(windows["kind"], "colo"), pa.int8())
+    ordered = windows.append_column("together", together).sort_by(
+        [(c, "ascending") for c in ("together", "run", "seq")]
+    )
+    first = int(START.timestamp())
+    return {name: first + i * SPACING_S for i, name in enumerate(ordered["window"].to_pylist())}
+
+
+def app_of(name: str, level: object) -> str:
+    """App of a member: what it is and how hard it works."""
+    return f"{name}-{level}"
+
+
+def container_of(window: str, role: str, idx: int) -> str:
+    """Uid of a member; every window starts new ones."""
+    return f"{window}-{role}{idx}"
+
+
 def read_configurations(folder: Path, lake: Lake) -> Configurations:
     """Labels from the CSVs, features from the replayed records in the lake.
 
@@ -98,7 +122,7 @@ def read_configurations(folder: Path, lake: Lake) -> Configurations:
     victims = csv.read_csv(folder / "victims.csv", convert_options=TEXT)
     chosen = victims.filter(pc.and_(pc.equal(victims["kind"], "colo"), pc.and_(victims["clean"], victims["gen_ok"])))
     pairs = _pairs(chosen)
-    labels = _labels(pairs, measured.window_starts(windows))
+    labels = _labels(pairs, window_starts(windows))
     sources = _sources(lake, windows)
     table = training_rows(labels, sources).sort_by([("container", "ascending")])
     during = read_diagnosis(table, contention(sources.state, sources.profiles), sources.state)
@@ -170,8 +194,8 @@ def _pairs(chosen: pa.Table) -> list[_Pair]:
     """Every victim of every configuration once, with all its rounds."""
     found: dict[tuple[object, ...], _Pair] = {}
     for row in chosen.sort_by([("run", "ascending"), ("seq", "ascending")]).to_pylist():
-        container = measured.container_of(row["window"], "victim", row["idx"])
-        first = _Pair(row["window"], measured.app_of(row["name"], row["level"]), container, row["kinds"] or "", [])
+        container = container_of(row["window"], "victim", row["idx"])
+        first = _Pair(row["window"], app_of(row["name"], row["level"]), container, row["kinds"] or "", [])
         found.setdefault((row["run"], row["cfg_id"], row["idx"]), first).logs.append(float(np.log(row["slow_mean"])))
     return list(found.values())
 
@@ -179,10 +203,10 @@ def _pairs(chosen: pa.Table) -> list[_Pair]:
 def _labels(pairs: list[_Pair], starts: dict[str, int]) -> pa.Table:
     """Rows of `labels`: decided at the window's start, weighted by rounds."""
     start = np.array([starts[pair.window] for pair in pairs]) * 1_000_000
-    times = {"window_start": start, "window_end": start + measured.SPACING_S * 1_000_000, "arrived_at": start}
+    times = {"window_start": start, "window_end": start + SPACING_S * 1_000_000, "arrived_at": start}
     n = len(pairs)
     columns: dict[str, object] = {name: pa.array(us, TIMESTAMP) for name, us in times.items()}
-    columns |= {"cluster": [measured.CLUSTER] * n, "node": [measured.NODE] * n, "kind": ["measured"] * n}
+    columns |= {"cluster": [CLUSTER] * n, "node": [NODE] * n, "kind": ["measured"] * n}
     columns |= {"container": [pair.container for pair in pairs], "app": [pair.app for pair in pairs]}
     columns["log_slowdown"] = [sum(pair.logs) / len(pair.logs) for pair in pairs]
     columns["weight"] = [float(len(pair.logs)) for pair in pairs]
@@ -195,7 +219,7 @@ def _sources(lake: Lake, windows: pa.Table) -> Sources:
     tables = {name: _of_cluster(lake.read(name)) for name in ("usage", "nodes", "placements")}
     facts = Facts(tables["nodes"], tables["placements"])
     state = node_state(tables["usage"], facts)
-    starts = measured.window_starts(windows)
+    starts = window_starts(windows)
     shared = set(windows.filter(pc.equal(windows["kind"], "colo"))["window"].to_pylist())
     first_us = min(start for window, start in starts.items() if window in shared) * 1_000_000
     profiles = profiles_of(state, np.array([first_us]))
@@ -203,7 +227,7 @@ def _sources(lake: Lake, windows: pa.Table) -> Sources:
 
 
 def _of_cluster(table: pa.Table) -> pa.Table:
-    return table.filter(pc.equal(table["cluster"], measured.CLUSTER))
+    return table.filter(pc.equal(table["cluster"], CLUSTER))
 
 
 def _grouped(rows: Rows, names: list[str]) -> Rows:

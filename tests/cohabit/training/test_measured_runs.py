@@ -51,7 +51,7 @@ def found(lake: Lake) -> Configurations:
 
 
 def test_the_shipped_records_are_what_the_script_makes_of_the_csvs(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "scripts/measured_records.py", str(tmp_path)], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "benchmarks.measured_records", str(tmp_path)], cwd=ROOT, check=True)
 
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert made == {path.name: path.read_bytes() for path in FOLDER.glob("*.log")}

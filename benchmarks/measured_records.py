@@ -1,4 +1,7 @@
-"""Our own measured co-location runs (data_samples/measured) as native records. Kernel.
+"""Our own measured co-location runs (data_samples/measured) as native records.
+
+`python -m benchmarks.measured_records [FOLDER]` writes `<topic>.log` from the CSVs; without FOLDER the shipped files
+are replaced.
 
 Each measured window becomes one record for each of its members, five minutes after the window before, so that no
 feature or label window mixes two configurations. Members were all there before the window began: their placements
@@ -6,21 +9,22 @@ start a second before it and end within it. Windows in which a member ran alone 
 when the first co-located window is decided.
 """
 
+import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow import csv
 
+from cohabit.training.measured_runs import CLUSTER, NODE, SPACING_S, START, app_of, container_of, window_starts
+from ingest.kafka_io.stream_files import Message as Printed
+from ingest.kafka_io.stream_files import TopicWriter
 from ingest.schema.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
 from ingest.simulator.messages import Message
 
-CLUSTER = "measured"
-NODE = "vm-1"
-START = datetime(2025, 11, 20, tzinfo=UTC)
-SPACING_S = 300
+FOLDER = Path(__file__).parent.parent / "data_samples" / "measured"
 MIB = 1 << 20
 MEGA = 1e6
 
@@ -51,26 +55,6 @@ SCALES = {
     "rt_p99_ms": ("p99_us", 1e-3),
 }
 """Usage column -> measured column and factor. Run delay includes throttled time there and is set apart below."""
-
-
-def window_starts(windows: pa.Table) -> dict[str, int]:
-    """Start of each window on the replay's clock, in seconds since 1970, by window name."""
-    together = pc.cast(pc.equal(windows["kind"], "colo"), pa.int8())
-    ordered = windows.append_column("together", together).sort_by(
-        [(c, "ascending") for c in ("together", "run", "seq")]
-    )
-    first = int(START.timestamp())
-    return {name: first + i * SPACING_S for i, name in enumerate(ordered["window"].to_pylist())}
-
-
-def app_of(name: str, level: object) -> str:
-    """App of a member: what it is and how hard it works."""
-    return f"{name}-{level}"
-
-
-def container_of(window: str, role: str, idx: int) -> str:
-    """Uid of a member; every window starts new ones."""
-    return f"{window}-{role}{idx}"
 
 
 def records(windows: pa.Table, members: pa.Table) -> Iterator[Message]:
@@ -130,3 +114,18 @@ def _number(value: object) -> float:
 
 def _int(value: object) -> int:
     return int(_number(value))
+
+
+def main(target: Path) -> None:
+    """Replace the stream files in a folder."""
+    options = csv.ConvertOptions(column_types={"level": pa.string()})
+    windows = csv.read_csv(FOLDER / "windows.csv")
+    members = csv.read_csv(FOLDER / "members.csv", convert_options=options)
+    for old in target.glob("*.log"):
+        old.unlink()
+    for message in records(windows, members):
+        TopicWriter(target, message.topic).write([Printed(message.arrived_ms, message.key, message.value)])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else FOLDER)
