@@ -15,9 +15,9 @@ from io import StringIO
 
 import pyarrow as pa
 
+from features.metering.currencies import CURRENCIES, MEANT
 from features.schema.errors import FeaturesError
 from features.schema.tables import BILLS
-from ingest.schema.currencies import CURRENCIES, MEANT
 
 MICROS = 1_000_000
 HOUR = timedelta(hours=1)

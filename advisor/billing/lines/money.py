@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.billing.lines.errors import UnknownCurrency
 from advisor.errors import AdvisorError
-from ingest.schema.currencies import BY_DIGITS, MEANT
+from features.metering.currencies import BY_DIGITS, MEANT
 
 Ints = NDArray[np.int64]
 
