@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from glob import iglob
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import structlog
 
 from ingest.lake.arrow_dataset import dataset_of, ds
-from ingest.lake.store import LOG, is_whole_entry, unsupported_lake
+from ingest.lake.store import LINES, LOG, unsupported_lake
 from ingest.schema.errors import DamagedLake, IngestError
 
 log = structlog.get_logger(__name__)
@@ -35,11 +36,11 @@ class Folder:
         self.uri = str(root)
 
     def is_there(self) -> bool:
-        """Whether the folder exists."""
+        """Whether a lake was ever made there."""
         return self.root.is_dir()
 
     def probe(self) -> None:
-        """Create a file twice: the second time must fail."""
+        """Refuse a file system on which two writers can both create one file, by creating one twice."""
         scratch = self.root / f".probe-{uuid.uuid4().hex}"
         target = scratch.with_suffix(".made")
         try:
@@ -60,17 +61,17 @@ class Folder:
                     path.unlink()
 
     def address(self, name: str) -> str:
-        """A folder's path."""
+        """The address of a table, or of another folder."""
         return str(self.root / name)
 
     def scratch(self) -> Path:
-        """On the same file system, so that giving a file its path copies nothing."""
+        """A new folder for files that may become part of a table, on the same file system: nothing is copied."""
         folder = self.root / SCRATCH / uuid.uuid4().hex
         folder.mkdir(parents=True)
         return folder
 
     def tidy(self, before: datetime) -> None:
-        """By the age of the folder."""
+        """Remove such folders that processes left which died before a time."""
         scratch = self.root / SCRATCH
         for folder in scratch.iterdir() if scratch.is_dir() else ():
             with suppress(FileNotFoundError):  # its process ended meanwhile
@@ -78,7 +79,7 @@ class Folder:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def adopt(self, table: str, files: Sequence[tuple[Path, str]]) -> None:
-        """Flush the files, rename them, and flush the folders that name them."""
+        """Give local files their paths in a table: flush them, rename them, and flush the folders that name them."""
         targets = [(local, self.root / table / path) for local, path in files]
         for local, target in targets:
             flush(local)
@@ -89,27 +90,26 @@ class Folder:
             flush(self.root / folder)
 
     def dataset(self, table: str, paths: Sequence[str], schema: pa.Schema | None) -> ds.Dataset:
-        """Rows of local files."""
+        """Rows of files of a table; None: in the schema of the first."""
         return dataset_of([str(self.root / table / path) for path in paths], schema)
 
     def sizes(self, table: str) -> dict[str, int]:
-        """By walking the folder."""
+        """Bytes of each Parquet file of a table that is there, whether or not it counts."""
         root = self.root / table
         found: dict[str, int] = {}
-        for path in root.rglob("*.parquet"):
-            name = path.relative_to(root).as_posix()
+        for name in iglob("**/*.parquet", root_dir=root, recursive=True):  # folders may be links to other disks
             if not name.startswith(f"{LOG}/"):
                 with suppress(FileNotFoundError):  # deleted meanwhile
-                    found[name] = path.stat().st_size
+                    found[name] = (root / name).stat().st_size
         return found
 
     def delete(self, table: str, paths: Sequence[str]) -> None:
-        """One by one."""
+        """Delete files of a table; some may be gone already."""
         for path in paths:
             (self.root / table / path).unlink(missing_ok=True)
 
     def flush_log(self, table: str, versions: range, *, checkpoint: bool) -> None:
-        """Flush entries, a checkpoint and its name, then the folder."""
+        """Make the log entries of versions durable, and the newest checkpoint if asked."""
         folder = self.root / table / LOG
         paths = [folder / f"{version:020d}.json" for version in versions]
         if checkpoint:
@@ -123,7 +123,10 @@ class Folder:
             flush(folder.parent.parent)
 
     def mend(self, table: str) -> None:
-        """Only what came last can be torn: entries before it were flushed before it was written."""
+        """Rename what a power loss left half written at the end of a table's log.
+
+        Only what came last can be torn: entries before it were flushed before it was written.
+        """
         folder = self.root / table / LOG
         if not folder.is_dir():
             return
@@ -151,12 +154,12 @@ class Folder:
                 last.unlink(missing_ok=True)
 
     def log_names(self, table: str) -> list[str]:
-        """By listing the folder."""
+        """Names of the files of a table's log, in order."""
         folder = self.root / table / LOG
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def entry_is_whole(self, table: str, name: str) -> bool:
-        """By what it says of its lines."""
+        """Whether all lines of a log entry are there."""
         return _is_whole(self.root / table / LOG / name, _read_entry)
 
 
@@ -182,8 +185,12 @@ def _is_whole(path: Path, read: Callable[[Path], object]) -> bool:
 
 
 def _read_entry(path: Path) -> None:
-    """Read a log entry; raises ValueError where lines, or a part of one, are missing."""
-    if not is_whole_entry(path.read_bytes()):
+    """Read a log entry; raises ValueError unless it has all lines that it says it has, each of them an object."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    if not lines or not all(isinstance(line, dict) for line in lines):
+        raise ValueError(path)
+    about = (line.get("commitInfo") for line in lines)
+    if [one[LINES] for one in about if isinstance(one, dict) and LINES in one] not in ([], [str(len(lines))]):
         raise ValueError(path)
 
 

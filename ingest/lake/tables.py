@@ -31,15 +31,15 @@ from ingest.lake.data_files import (
     precedence,
     write,
 )
-from ingest.lake.fence import Fence, again_if_taken
+from ingest.lake.fence import FAR_US, Fence, again_if_taken
 from ingest.lake.folder import Folder
 from ingest.lake.row_filter import EPOCH, FOREVER, condition, each_key_once, microseconds, needed_schema, within
-from ingest.lake.store import Store, first_line, unsupported_lake
-from ingest.lake.stores import store_of
+from ingest.lake.store import first_line, unsupported_lake
+from ingest.lake.stores import Store, store_of
 from ingest.schema.errors import DamagedLake, IngestError
 from ingest.schema.provenance import BatchId, checked_name
 from ingest.schema.tables import LAKE_OWN, Table
-from ingest.schema.unknown_fields import bounded_counts
+from ingest.schema.unknown_fields import total_counts
 
 PIECE_ROWS = 20_000
 GENTLY = {"batch_size": PIECE_ROWS, "batch_readahead": 2, "fragment_readahead": 1, "use_threads": False}
@@ -362,10 +362,7 @@ class Lake:
     def unknown_fields(self) -> Counter[str]:
         """How often each field outside the catalogue was seen in all that was landed."""
         rows = self.rows("unknown_fields", columns=["field", "seen"])
-        seen: Counter[str] = Counter()
-        for name, times in zip(rows["field"].to_pylist(), rows["seen"].to_pylist(), strict=True):
-            seen[name] += times
-        return Counter(bounded_counts(seen))
+        return Counter(total_counts({row["field"]: row["seen"]} for row in rows.to_pylist()))
 
     def range_parts(self, table: str) -> Iterator[Part]:
         """Each range that a job put rows into, expired ones included; one without any has none."""
@@ -489,11 +486,7 @@ class Lake:
         removed, kept = [], []
         for file in self._held(table).files():
             if not is_ours(file.path):
-                raise DamagedLake(
-                    self.store.address(f"{table}/{file.path}"),
-                    f"{FOREIGN}: restore the table's version before it, or, if it is computed, remove its folder and "
-                    "compute it again; other engines may write to tables of your own",
-                )
+                raise self._foreign(table, file)
             one = origin_of(file.path)
             if one.job not in jobs or one.start_us is None or one.end_us is None:
                 continue
@@ -502,9 +495,19 @@ class Lake:
                 kept += [*self.rewritten(table, file, EPOCH, start), *self.rewritten(table, file, end, FOREVER)]
         return removed, kept
 
+    def _foreign(self, table: str, file: DataFile) -> DamagedLake:
+        return DamagedLake(
+            self.store.address(f"{table}/{file.path}"),
+            f"{FOREIGN}: restore the table's version before it, or, if it is computed, remove its folder and compute "
+            "it again; other engines may write to tables of your own",
+        )
+
     def _files(self, fence: Fence, start: datetime, end: datetime) -> list[DataFile]:
         """Files that overlap [start, end), in the order in which they are read."""
         self.refuse_older(fence.kind.name, fence.files())
+        for one in fence.files() if fence.kind.time else ():
+            if one.start_us == -FAR_US and not is_ours(one.path):  # its rows may have no time, and would be left out
+                raise self._foreign(fence.kind.name, one)
         low, high = microseconds(_since(fence, start)), microseconds(end)
         found = (one for one in fence.files() if not fence.kind.time or (one.start_us < high and one.end_us >= low))
         return sorted(found, key=precedence)

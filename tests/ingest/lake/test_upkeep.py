@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -235,6 +235,28 @@ def test_what_another_engine_compacted_is_found_and_never_doubled(lake: Lake) ->
 
     assert again.read("state").num_rows == 3
     assert ["another engine" in str(one) for one in check(again, silent).damage] == [True]
+
+
+def test_rows_of_another_engine_without_our_columns_are_refused_and_never_read_as_none(lake: Lake) -> None:
+    many(lake)
+    red = pa.table({"colour": ["red"], "date": [T0.date()], "hour": pa.array([0], pa.int32())})
+    write_deltalake(str(lake.root / "usage"), red, mode="overwrite", schema_mode="overwrite")
+
+    again = Lake.open(lake.root, TABLES)
+    for read in (again.read, again.span, again.landed_rows, again.count, lambda table: list(again.pieces(table))):
+        with pytest.raises(DamagedLake, match="another engine wrote it"):
+            read("usage")
+    assert "another engine wrote it" in str(check(again, silent).damage)
+
+
+def test_a_folder_of_the_table_may_lie_on_another_disk(lake: Lake, tmp_path: Path) -> None:
+    many(lake)
+    day = next((lake.root / "usage").glob("date=*"))
+    day.rename(tmp_path / "elsewhere")
+    day.symlink_to(tmp_path / "elsewhere")
+
+    assert lake.read("usage").num_rows
+    assert check(lake, silent).damage == []
 
 
 def test_folders_of_processes_that_died_are_removed_once_they_are_old(lake: Lake) -> None:
