@@ -149,8 +149,8 @@ def described(local: Path, path: str, kind: Table, partition: Mapping[str, str |
     spans = {name: span for name in stats_columns(kind) if (span := _span(local, footer, name))}
     stats = {
         "numRecords": footer.num_rows,
-        "minValues": {name: _least(kind, name, span[0]) for name, span in spans.items()},
-        "maxValues": {name: _greatest(kind, name, span[1]) for name, span in spans.items()},
+        "minValues": {name: _bound(kind, name, span[0], 1) for name, span in spans.items()},
+        "maxValues": {name: _bound(kind, name, span[1], -1) for name, span in spans.items()},
         "nullCount": dict.fromkeys(spans, 0),
     }
     low, high = spans.get(kind.time, (0, -1))
@@ -179,17 +179,11 @@ def _span(local: Path, footer: pq.FileMetaData, name: str) -> tuple[int, int] | 
     return (span["min"].as_py(), span["max"].as_py()) if span["min"].is_valid else None
 
 
-def _least(kind: Table, name: str, value: int) -> int | str:
-    """Times of the log have milliseconds only."""
-    return _time(value // 1000) if kind.by_name[name].type == TIMESTAMP else value
-
-
-def _greatest(kind: Table, name: str, value: int) -> int | str:
-    return _time(-(-value // 1000)) if kind.by_name[name].type == TIMESTAMP else value
-
-
-def _time(milliseconds: int) -> str:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+def _bound(kind: Table, name: str, value: int, step: int) -> int | str:
+    """A least value with step 1, a greatest one with step -1: times of the log have milliseconds only."""
+    if kind.by_name[name].type != TIMESTAMP:
+        return value
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=step * value // 1000 * step)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 

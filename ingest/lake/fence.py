@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.lake.data_files import DataFile, is_ours, partition_columns, stats_columns
-from ingest.lake.store import LINES, LOG, Store, first_line
+from ingest.lake.store import LINES, LOG, first_line
+from ingest.lake.stores import Store
 from ingest.schema.errors import DamagedLake, IngestError
 from ingest.schema.tables import Table
 

@@ -108,12 +108,9 @@ class Positions:
 
     def _apart(self, stretches: Sequence[RangeRows]) -> Iterator[tuple[str, list[tuple[OffsetRange, pa.Table]]]]:
         """What goes to other tables than the rows, of each range that brings any."""
-        letters = [(one.range, one.dead_letters) for one in stretches if one.dead_letters.num_rows]
-        unknown = [(one.range, _unknown(one)) for one in stretches if one.unknown_fields]
-        gaps = [(one.range, _gaps(one.gaps)) for one in stretches if one.gaps]
-        yield DEAD_LETTERS.name, letters
-        yield UNKNOWN_FIELDS.name, unknown
-        yield GAPS.name, gaps
+        yield DEAD_LETTERS.name, [(one.range, one.dead_letters) for one in stretches if one.dead_letters.num_rows]
+        yield UNKNOWN_FIELDS.name, [(one.range, _unknown(one)) for one in stretches if one.unknown_fields]
+        yield GAPS.name, [(one.range, _gaps(one.gaps)) for one in stretches if one.gaps]
 
     def _land_apart(
         self, table: str, brought: Sequence[tuple[OffsetRange, pa.Table]], applications: Mapping[OffsetRange, str]

@@ -1,4 +1,4 @@
-"""Where a lake lies, by its address: a folder, or a bucket. An edge."""
+"""Where a lake lies, by its address: a folder, or a bucket; both can do the same. An edge."""
 
 import re
 from pathlib import Path
@@ -10,11 +10,13 @@ from ingest.lake.store import unsupported_lake
 
 _MISREAD = re.compile(r"\\|%[0-9a-fA-F]{2}")
 _SLASH_MISSING = re.compile(r"(s3a?|gs|az|file):/")
+Store = Folder | Bucket
+"""Holds whole, durable files of tables, and lets one writer create each log entry."""
 BUCKETS = ("s3", "gs", "az")
 """Schemes of addresses that are no folders."""
 
 
-def store_of(uri: str | Path) -> "Folder | Bucket":
+def store_of(uri: str | Path) -> Store:
     """The store that an address names.
 
     Raises:
