@@ -63,8 +63,8 @@ e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the 
 e2e-airflow: $(STAMP) ## a real Airflow runs every DAG on a small site, with commands killed mid-way; some ten minutes
 	$(BIN)/python -m e2e.airflow
 
-e2e-stock: $(JARS) ## web servers that OpenTelemetry instruments, a Collector, Kafka and a kubelet's page of real cgroups; MINUTES=n; needs Go and root
-	$(BIN)/python -m e2e.stock $(if $(MINUTES),--minutes $(MINUTES))
+e2e-stock: $(JARS) ## web servers that OpenTelemetry instruments, Redis, node_exporter, a Collector and a noisy neighbour on real cgroups; some ten minutes; needs Go and root
+	$(BIN)/python -m e2e.stock
 
 e2e-s3: $(JARS) ## crash rounds, then the whole line, on a bucket of SERVER=gofakes3 or versitygw; ROUNDS=n, SEED=n, CONTROL=1; needs Go; an hour
 	$(BIN)/python -m e2e.s3 $(if $(SERVER),--server $(SERVER)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(CONTROL),--control)

@@ -41,6 +41,10 @@ class Group:
         quota = -1 if cores is None else round(cores * 100_000)
         (self.folder("cpu") / "cpu.cfs_quota_us").write_text(str(quota))
 
+    def weigh(self, shares: int) -> None:
+        """Set its weight beside other groups, which have 1024."""
+        (self.folder("cpu") / "cpu.shares").write_text(str(shares))
+
     def number(self, hierarchy: str, name: str) -> int:
         """A file with one number."""
         return int((self.folder(hierarchy) / name).read_text())

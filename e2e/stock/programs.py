@@ -1,4 +1,4 @@
-"""Programs: the Collector and the load generator, built once, and the web server's environment. An edge."""
+"""Programs: Collector, load generator and node_exporter, built once, and the web server's environment. An edge."""
 
 import subprocess
 import sys
@@ -13,7 +13,11 @@ from ingest.devkafka.java import cache_folder
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 VENV = ROOT / ".venv-stock"
-PACKAGES = {"collector": ".", "load": "github.com/tsenart/vegeta/v12"}
+PACKAGES = {
+    "collector": ".",
+    "load": "github.com/tsenart/vegeta/v12",
+    "node_exporter": "github.com/prometheus/node_exporter",
+}
 
 
 def program(name: str, say: Callable[[str], None]) -> Path:

@@ -1,22 +1,31 @@
-"""Shop: a web server of FastAPI with routes of differing speed, that OpenTelemetry's own packages instrument.
+"""Shop: a web server of FastAPI with routes of differing work, that OpenTelemetry's own packages instrument.
 
 Run in an environment of its own: `opentelemetry-instrument uvicorn --app-dir DIR shop:app`.
 """
 
-import asyncio
+from time import thread_time
 
 from fastapi import FastAPI, Response
 
+ITEM_S, REPORT_S = 0.025, 0.05
+"""CPU time of an answer."""
+
+
+def _work(seconds: float) -> None:
+    until = thread_time() + seconds
+    while thread_time() < until:
+        pass
+
 
 async def item(number: int) -> dict[str, int]:
-    """A quick answer."""
-    await asyncio.sleep(0.02)
+    """An answer."""
+    _work(ITEM_S)
     return {"item": number}
 
 
 async def report() -> dict[str, str]:
-    """A slow one."""
-    await asyncio.sleep(0.08)
+    """One that takes twice as long."""
+    _work(REPORT_S)
     return {"report": "done"}
 
 

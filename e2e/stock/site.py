@@ -1,4 +1,4 @@
-"""Site: a node with pods, the Collector, `cohabit trial`, and load at a fixed rate. An edge."""
+"""Site: a node of two cores with pods, the Collector that scrapes it, `cohabit trial`, and load. An edge."""
 
 import json
 import os
@@ -8,20 +8,29 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from time import sleep, time_ns
+from typing import Any, NamedTuple
 
 import yaml
 
-from e2e.kube.api import Api
+from e2e.kube.api import NODES, Api, node_body
 from e2e.kube.processes import HOST, answers, free_ports, running
 from e2e.stock.cgroups import Group, group
-from e2e.stock.kubelet import Container, kubelet
+from e2e.stock.emitters import Scraped
 from e2e.stock.programs import HERE
 
 PAGE = HERE.parents[1] / "docs" / "quickstart.md"
-NODE, NAMESPACE = "n1", "default"
-EXPORT_MS, SCRAPE_S = 5000, 5
+CLUSTER, NODE, NAMESPACE, APP = "e2e", "n1", "default", "shop"
+EXPORT_MS, SCRAPE_S = 1000, 1
+CORE = 0
+"""Where pods run; everything else has the other one."""
+NODE_INFO = (
+    *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion"),
+    *("kubeProxyVersion", "operatingSystem"),
+)
+"""Fields that the API demands of what a kubelet says of its machine."""
 ROUTES = ("/items/7", "/items/8", "/report", "/broken")
 """Asked in turn."""
 
@@ -45,17 +54,12 @@ class Server:
     port: int
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the load generator measured itself.
+class Answer(NamedTuple):
+    """One answer as the load generator saw it: when it asked, ms since 1970, for how long, and whether it is good."""
 
-    Args:
-        per_s: requests a second.
-        mean_ms: of those that were answered with 200.
-    """
-
-    per_s: float
-    mean_ms: float
+    at_ms: float
+    took_ms: float
+    is_good: bool
 
 
 def pod(api: Api, name: str, app: str) -> str:
@@ -67,18 +71,27 @@ def pod(api: Api, name: str, app: str) -> str:
     return str(json.loads(made)["metadata"]["uid"])
 
 
+def node(api: Api) -> None:
+    """The node, with two cores."""
+    body = json.loads(node_body(NODE, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
+    for room in ("capacity", "allocatable"):
+        body["status"][room] = {"cpu": "2", "memory": "4Gi", "pods": "20"}
+    body["status"]["nodeInfo"] = dict.fromkeys(NODE_INFO, "") | {"architecture": "amd64"}
+    api.create(NODES, [json.dumps(body).encode()])
+
+
 @contextmanager
 def servers(api: Api, environment: Path, otlp: int, folder: Path, pods: Mapping[str, str]) -> Iterator[list[Server]]:
-    """A web server in each pod, by what OTEL_SEMCONV_STABILITY_OPT_IN says there; and the kubelet's page of all."""
+    """A web server in each pod, by what OTEL_SEMCONV_STABILITY_OPT_IN says there."""
     with ExitStack() as stack:
         made = []
         for (name, opt_in), port in zip(pods.items(), free_ports(len(pods)), strict=True):
             own = stack.enter_context(group(f"cohabit-e2e-{os.getpid()}-{name}"))
-            one = Server(name, pod(api, name, name.rpartition("-")[0]), own, opt_in, port)
-            command = [environment / "opentelemetry-instrument", environment / "uvicorn", "--app-dir", HERE]
-            words = [*map(str, command), "--port", str(port), "--log-level", "warning", "shop:app"]
+            one = Server(name, pod(api, name, APP), own, opt_in, port)
+            command = ["taskset", "-c", CORE, environment / "opentelemetry-instrument", environment / "uvicorn"]
+            words = [*map(str, command), "--app-dir", str(HERE), "--port", str(port), "--log-level", "warning"]
             process = stack.enter_context(
-                running(own.around(words), folder / f"{name}.log", _told(one, environment, otlp))
+                running(own.around([*words, "shop:app"]), folder / f"{name}.log", _told(one, environment, otlp))
             )
             process.until(lambda port=port: answers(port))  # type: ignore[misc]
             made.append(one)
@@ -92,7 +105,7 @@ def _told(server: Server, environment: Path, otlp: int) -> dict[str, str]:
         "k8s.namespace.name": NAMESPACE,
         "k8s.pod.name": server.pod,
         "k8s.pod.uid": server.uid,
-        "service.name": server.pod.rpartition("-")[0],
+        "service.name": APP,
     }
     return {
         "PATH": f"{environment}:/usr/bin:/bin",
@@ -108,31 +121,32 @@ def _told(server: Server, environment: Path, otlp: int) -> dict[str, str]:
 
 
 @contextmanager
-def collected(program: Path, served: Sequence[Server], kafka: str, otlp: int, folder: Path) -> Iterator[None]:
-    """The Collector, and the kubelet's page that it scrapes."""
-    containers = [Container(NAMESPACE, one.pod, one.uid, one.group) for one in served]
-    (port,) = free_ports(1)
+def collected(program: Path, scraped: Sequence[Scraped], kafka: str, otlp: int, folder: Path) -> Iterator[None]:
+    """The Collector."""
     config = folder / "collector.yaml"
-    config.write_text(yaml.safe_dump(configuration(kafka, otlp, port)))
-    with kubelet(containers, port), running([program, f"--config={config}"], folder / "collector.log") as process:
+    config.write_text(yaml.safe_dump(configuration(kafka, otlp, scraped)))
+    with running([program, f"--config={config}"], folder / "collector.log") as process:
         process.until(lambda: answers(otlp))
         yield
 
 
-def configuration(kafka: str, otlp: int, kubelet_port: int) -> dict[str, object]:
+def configuration(kafka: str, otlp: int, scraped: Sequence[Scraped]) -> dict[str, object]:
     """Of the Collector."""
-    scrape = {
-        "job_name": "kubelet",
-        "scrape_interval": f"{SCRAPE_S}s",
-        "metrics_path": "/metrics/cadvisor",
-        "static_configs": [{"targets": [f"{HOST}:{kubelet_port}"], "labels": {"node": NODE}}],
-    }
+    jobs = [
+        {
+            "job_name": one.job,
+            "scrape_interval": f"{SCRAPE_S}s",
+            "metrics_path": one.path,
+            "static_configs": [{"targets": [f"{HOST}:{one.port}"], "labels": one.labels}],
+        }
+        for one in scraped
+    ]
     exporters = exporters_of(PAGE.read_text())
     exporters["kafka"]["brokers"] = [kafka]
     return {
         "receivers": {
             "otlp": {"protocols": {"http": {"endpoint": f"{HOST}:{otlp}"}}},
-            "prometheus": {"config": {"scrape_configs": [scrape]}},
+            "prometheus": {"config": {"scrape_configs": jobs}},
         },
         "exporters": exporters,
         "service": {
@@ -149,35 +163,45 @@ def exporters_of(page: str) -> dict[str, Any]:
 
 
 @contextmanager
-def trial(folder: Path, kubeconfig: Path, settings: Mapping[str, str]) -> Iterator[str]:
-    """`cohabit trial`; where collectors reach its Kafka."""
+def trial(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """`cohabit trial` without a cluster's API; where collectors reach its Kafka."""
     (port,) = free_ports(1)
-    words = ["trial", "--listen", f"{HOST}:{port}", "--kubeconfig", str(kubeconfig), "--every", "20"]
+    words = ["trial", "--listen", f"{HOST}:{port}", "--no-watch", "--every", "5"]
     command = [sys.executable, "-m", "cohabit", *words, "--folder", str(folder / "trial")]
     with running(command, folder / "trial.log", {**os.environ, **settings}) as process:
         process.until(lambda: "Kafka for the Collector" in process.log.read_text())
         yield f"{HOST}:{port}"
 
 
-def ask(load: Path, server: Server, per_s: int, seconds: int, folder: Path) -> "subprocess.Popen[bytes]":
-    """Begin to ask a server's routes in turn at a fixed rate."""
-    targets = folder / f"{server.pod}.targets"
-    targets.write_text("".join(f"GET http://{HOST}:{server.port}{route}\n" for route in ROUTES))
-    words = ["attack", f"-rate={per_s}", f"-duration={seconds}s", f"-targets={targets}", "-max-workers=64"]
-    return subprocess.Popen([load, *words, f"-output={folder / server.pod}.bin"])
+@contextmanager
+def watched(kubeconfig: Path, kafka: str, folder: Path) -> Iterator[None]:
+    """`cohabit watch`."""
+    words = ["watch", "--kubeconfig", str(kubeconfig), "--bootstrap", kafka, "--state", str(folder / "watch")]
+    settings = {**os.environ, "COHABIT_CLUSTER": CLUSTER}
+    with running([sys.executable, "-m", "cohabit", *words], folder / "watch.log", settings):
+        yield
 
 
-def asked(load: Path, server: Server, folder: Path) -> Asked:
+def ask(load: Path, served: Sequence[Server], per_s: float, seconds: int, folder: Path) -> None:
+    """Begin to ask the routes of servers in turn at a fixed rate, each at another moment."""
+    for server in served:
+        targets = folder / f"{server.pod}.targets"
+        targets.write_text("".join(f"GET http://{HOST}:{server.port}{route}\n" for route in ROUTES))
+        words = [f"-rate={round(per_s * 60)}/m", f"-duration={seconds}s", f"-targets={targets}", "-max-workers=64"]
+        subprocess.Popen([load, "attack", *words, f"-output={folder / server.pod}-{time_ns()}.load"])
+        sleep(1 / per_s / len(served))  # else each answer waits for those of the others
+
+
+def asked(load: Path, server: Server, folder: Path) -> list[Answer]:
     """What was measured of a server that was asked."""
-    words = ["encode", "--to=json", f"{folder / server.pod}.bin"]
-    done = subprocess.run([load, *words], capture_output=True, text=True, check=True)
+    files = sorted(map(str, folder.glob(f"{server.pod}-*.load")))
+    done = subprocess.run([load, "encode", "--to=json", *files], capture_output=True, text=True, check=True)
     results = [json.loads(line) for line in done.stdout.splitlines()]
-    times = [_seconds(one["timestamp"]) for one in results]
-    good = [one["latency"] / 1e6 for one in results if one["code"] == 200]
-    return Asked((len(results) - 1) / (max(times) - min(times)), sum(good) / len(good))
+    return sorted(Answer(_ms(one["timestamp"]), one["latency"] / 1e6, one["code"] == 200) for one in results)
 
 
-def _seconds(stamp: str) -> float:
-    """Seconds within a day of RFC 3339 with nanoseconds."""
-    hours, minutes, seconds = re.split(r"[T:Z+]", stamp)[1:4]
-    return 3600 * float(hours) + 60 * float(minutes) + float(seconds)
+def _ms(stamp: str) -> float:
+    """Milliseconds since 1970 of RFC 3339 with nanoseconds."""
+    whole, fraction, zone = re.fullmatch(r"(.*?)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", stamp).groups()  # type: ignore[union-attr]
+    moment = datetime.fromisoformat(f"{whole}{zone}")
+    return moment.timestamp() * 1000 + float(f"0.{fraction or 0}") * 1000

@@ -1,10 +1,43 @@
 """The parts of `python -m e2e.stock` that need no Collector."""
 
+import json
+from typing import Any
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+from e2e.stock.emitters import Scraped
+from e2e.stock.judging import WINDOW_MS, stretch_of
+from e2e.stock.recording import PHASES, Recorded
 from e2e.stock.site import PAGE, configuration, exporters_of
+from e2e.stock.stretched import Stretch
+from ingest.kafka_io.stream_files import Message
+
+STRETCH = Stretch(end_ms=1_700_000_600_000, factor=30)
+
+
+def request(at_s: int, served: int) -> bytes:
+    """A counter, a gauge and a histogram, of so many requests of 20 ms."""
+    made = ExportMetricsServiceRequest()
+    metrics = made.resource_metrics.add().scope_metrics.add().metrics
+    counter, gauge, bars = (
+        metrics.add(name=name) for name in ("container_cpu_seconds_total", "memory", "http.server.x")
+    )
+    counter.sum.is_monotonic = True
+    points: tuple[Any, ...] = (counter.sum.data_points.add(), gauge.gauge.data_points.add())
+    for point, value in zip(points, (served * 0.02, 5e9), strict=True):
+        point.as_double, point.time_unix_nano = value, at_s * 10**9
+    one = bars.histogram.data_points.add(count=served, sum=served * 0.02, bucket_counts=[served, 0])
+    one.time_unix_nano, one.start_time_unix_nano = at_s * 10**9, (at_s - 100) * 10**9
+    return bytes(made.SerializeToString())
+
+
+def stretched(at_s: int, served: int, without: tuple[str, ...] = ()) -> Any:
+    value = STRETCH.message("otlp_metrics", Message(at_s * 1000, b"", request(at_s, served)), without=without).value
+    return ExportMetricsServiceRequest.FromString(value or b"").resource_metrics[0].scope_metrics[0].metrics
 
 
 def test_the_collector_exports_what_the_page_says_to_the_broker_of_the_trial() -> None:
-    made = configuration("127.0.0.1:9092", 4318, 10250)
+    made: Any = configuration("127.0.0.1:9092", 4318, [Scraped("redis", 9121, {"pod": "cache-0"})])
 
     assert exporters_of(PAGE.read_text())["kafka"]["metrics"] == {"topic": "otlp_metrics", "encoding": "otlp_proto"}
     assert made["exporters"] == {
@@ -13,3 +46,40 @@ def test_the_collector_exports_what_the_page_says_to_the_broker_of_the_trial() -
             "metrics": {"topic": "otlp_metrics", "encoding": "otlp_proto"},
         }
     }
+    (job,) = made["receivers"]["prometheus"]["config"]["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["127.0.0.1:9121"], "labels": {"pod": "cache-0"}}]
+
+
+def test_stretched_time_leaves_rates_means_and_gauges_as_they_were() -> None:
+    before, after = stretched(1_700_000_500, 100), stretched(1_700_000_510, 140)
+    counted, gauges, bars = ([of[number] for of in (before, after)] for number in range(3))
+
+    first, second = (of.sum.data_points[0] for of in counted)
+    seconds = (second.time_unix_nano - first.time_unix_nano) / 1e9
+    assert seconds == 300
+    assert round((second.as_double - first.as_double) / seconds, 9) == 40 * 0.02 / 10
+    assert [of.gauge.data_points[0].as_double for of in gauges] == [5e9, 5e9]
+    first, second = (of.histogram.data_points[0] for of in bars)
+    assert (second.count - first.count) / seconds == 4
+    assert round((second.sum - first.sum) / (second.count - first.count), 9) == 0.02
+    assert list(second.bucket_counts) == [140 * 30, 0]
+
+
+def test_stretched_time_ends_where_it_ended_and_leaves_out_what_is_asked_for() -> None:
+    record = STRETCH.message("placements", Message(STRETCH.end_ms, b"", b'{"ts": %d}' % (STRETCH.end_ms - 10_000)))
+
+    assert record.arrived_ms == STRETCH.end_ms
+    assert json.loads(record.value or b"") == {"ts": STRETCH.end_ms - 300_000}
+    assert [metric.name for metric in stretched(1_700_000_500, 1, ("http.",))] == [
+        "container_cpu_seconds_total",
+        "memory",
+    ]
+
+
+def test_phases_begin_with_windows() -> None:
+    first, last = (1_700_000_000_123.4, 1_700_000_150_000.0), (1_700_000_400_000.0, 1_700_000_420_777.7)
+
+    found = stretch_of(Recorded([], {PHASES[0].name: first, "end": last}, {}, {}, 0.0), 30)
+
+    assert found.at_ms(round(first[0])) % WINDOW_MS == 0
+    assert found.at_ms(last[1]) <= found.end_ms
