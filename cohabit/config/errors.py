@@ -27,8 +27,8 @@ class NothingMeasured(CohabitError):
     def __init__(self, root: str) -> None:
         super().__init__(
             f"the lake {root} has no labels: run `cohabit ingest` and `cohabit features`, or name another lake; where "
-            "both ran, no container has an app on a described node: check `app` in table `placements`, and `platform` in "
-            "`nodes`"
+            "both ran, no container has an app on a described node: check `app` in table `placements` and `platform` "
+            "in table `nodes`"
         )
 
 
