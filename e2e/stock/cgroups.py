@@ -42,7 +42,7 @@ class Group:
         (self.folder("cpu") / "cpu.cfs_quota_us").write_text(str(quota))
 
     def weigh(self, shares: int) -> None:
-        """Set its weight beside other groups, which have 1024."""
+        """Set its weight relative to other groups, which have 1024."""
         (self.folder("cpu") / "cpu.shares").write_text(str(shares))
 
     def number(self, hierarchy: str, name: str) -> int:

@@ -127,7 +127,7 @@ def record(folder: Path, *, window_s: float, per_s: float, say: Callable[[str], 
                 chosen = [one for one in served if one.pod in phase.asked]
                 with ExitStack() as during:
                     _begin(during, phase.name, add, groups, folder)
-                    ask(load, chosen, per_s, round(phase.windows * window_s), folder)
+                    ask(stack, load, chosen, folder, per_s=per_s, seconds=round(phase.windows * window_s))
                     sleep(max(0.0, start_s + phase.windows * window_s - time()))
                 spans[phase.name] = 1000 * start_s, 1000 * time()
                 say(f"{phase.name}: {phase.windows} windows")

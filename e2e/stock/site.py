@@ -182,13 +182,14 @@ def watched(kubeconfig: Path, kafka: str, folder: Path) -> Iterator[None]:
         yield
 
 
-def ask(load: Path, served: Sequence[Server], per_s: float, seconds: int, folder: Path) -> None:
-    """Begin to ask the routes of servers in turn at a fixed rate, each at another moment."""
+def ask(stack: ExitStack, load: Path, served: Sequence[Server], folder: Path, *, per_s: float, seconds: int) -> None:
+    """Begin to ask the routes of servers in turn at a fixed rate, each at another moment; ended with the stack."""
     for server in served:
         targets = folder / f"{server.pod}.targets"
         targets.write_text("".join(f"GET http://{HOST}:{server.port}{route}\n" for route in ROUTES))
         words = [f"-rate={round(per_s * 60)}/m", f"-duration={seconds}s", f"-targets={targets}", "-max-workers=64"]
-        subprocess.Popen([load, "attack", *words, f"-output={folder / server.pod}-{time_ns()}.load"])
+        attack: list[str | Path] = [load, "attack", *words, f"-output={folder / server.pod}-{time_ns()}.load"]
+        stack.enter_context(running(attack, folder / "load.log"))
         sleep(1 / per_s / len(served))  # else each answer waits for those of the others
 
 
