@@ -1,11 +1,10 @@
 """Harm: how much pressure slows one app down, as far as its own windows show, so that it can be taken off. Kernel."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats
 from features.columnar.nonneg_ridge import non_negative_ridge
-from features.labels.baseline import CALM_QUANTILE, middle
+from features.labels.baseline import CALM_QUANTILE
 from features.schema.errors import refuse_other_lengths
 
 MIN_HARM_ROWS = 40
@@ -20,8 +19,9 @@ DOUBT = 1.0
 """How many windows' worth of evidence speak for no harm at all, so that few windows claim little."""
 SMALLEST, MAX_SCALES = 1e-9, 100.0
 """Where calm windows have no pressure at all, any other window counts for next to nothing."""
-MAX_CALM_HARM = 2.5
-"""Calm windows are never taken for slowed down by more than this in the middle: beyond lies extrapolation."""
+CALM_HARM, SLOPE = 0.2, 1.0
+"""Standard deviations of how much slower calm windows are, and how much slower a whole node's use makes an app, as
+believed before any evidence: noisy windows that hardly differ in a pressure say nothing of none of it."""
 
 
 def harm(ratio: Floats, pressure: Floats, so_far: Floats) -> Floats:
@@ -49,7 +49,7 @@ def harm(ratio: Floats, pressure: Floats, so_far: Floats) -> Floats:
     scale = float(np.quantile(total, CALM_QUANTILE))
     root = calmness(total[usable], scale) / so_far[usable] ** 2
     level, slopes = _fit(ratio[usable], columns[usable], root)
-    return 1.0 + _bounded(columns @ slopes / level, total <= scale) if level > 0 else np.ones(len(ratio))
+    return 1.0 + columns @ slopes / level if level > 0 else np.ones(len(ratio))
 
 
 def bent(pressure: Floats) -> Floats:
@@ -66,15 +66,13 @@ def calmness(total: Floats, scale: float) -> Floats:
 
 
 def _fit(ratio: Floats, shapes: Floats, root: Floats) -> tuple[float, Floats]:
-    """Intercept and slopes >= 0 of ratios, each row counted by the square of its root."""
+    """Intercept and slopes >= 0 of ratios, each row counted by the square of its root, and beliefs as further rows."""
     root = root / np.sqrt((root**2).mean())
-    columns = np.column_stack([np.ones(len(ratio)), shapes])
+    columns, target = np.column_stack([np.ones(len(ratio)), shapes]) * root[:, None], ratio * root
     penalty = np.append(0.0, np.full(shapes.shape[1], RIDGE + DOUBT / len(ratio)))
-    found = non_negative_ridge(columns * root[:, None], ratio * root, penalty)
+    error = target - columns @ non_negative_ridge(columns, target, penalty)
+    noise = np.sqrt((error**2).mean() * (root**4).mean())  # of one row, as if all counted alike
+    beliefs = np.vstack([root @ columns[:, 1:] / len(ratio) / CALM_HARM, np.eye(shapes.shape[1]) / SLOPE])
+    columns = np.vstack([columns, np.insert(noise * beliefs, 0, 0.0, axis=1)])
+    found = non_negative_ridge(columns, np.append(target, np.zeros(len(beliefs))), penalty)
     return float(found[0]), found[1:]
-
-
-def _bounded(excess: Floats, calm: NDArray[np.bool_]) -> Floats:
-    """The excess, all of it scaled down where calm rows would exceed MAX_CALM_HARM."""
-    half = middle(excess[calm])
-    return excess * min(1.0, (MAX_CALM_HARM - 1.0) / half) if half > 0 else excess
