@@ -6,7 +6,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -24,23 +23,6 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 BUSY = "while True: pass"
 STREAM = "import numpy as np\na, b = np.zeros(1 << 24), np.ones(1 << 24)\nwhile True: np.add(a, b, out=a)"
 """Through 384 MiB again and again: memory's bandwidth, on one core."""
-
-
-@dataclass(frozen=True)
-class Scraped:
-    """What the Collector scrapes.
-
-    Args:
-        job: its name.
-        port: where.
-        labels: that service discovery would add.
-        path: of the page.
-    """
-
-    job: str
-    port: int
-    labels: dict[str, str]
-    path: str = "/metrics"
 
 
 def debian_programs() -> dict[str, str]:
@@ -74,8 +56,8 @@ def _nothing_started() -> Iterator[None]:
 
 
 @contextmanager
-def redis(programs: dict[str, str], own: Group, folder: Path, labels: dict[str, str]) -> Iterator[tuple[int, Scraped]]:
-    """Redis in a group, and its exporter next to it; the port of Redis, and what is scraped."""
+def redis(programs: dict[str, str], own: Group, folder: Path) -> Iterator[tuple[int, int]]:
+    """Redis in a group, and its exporter next to it; their ports."""
     port, page = free_ports(2)
     server = own.around([programs["redis-server"], "--port", str(port), "--bind", HOST, "--save", ""])
     options = [f"--redis.addr=redis://{HOST}:{port}", f"--web.listen-address={HOST}:{page}"]
@@ -84,17 +66,17 @@ def redis(programs: dict[str, str], own: Group, folder: Path, labels: dict[str, 
         process.until(lambda: answers(port))
         exporter = [programs["prometheus-redis-exporter"], *options]
         stack.enter_context(running(exporter, folder / "redis-exporter.log")).until(lambda: answers(page))
-        yield port, Scraped("redis", page, labels)
+        yield port, page
 
 
 @contextmanager
-def node_exporter(program: Path, folder: Path, node: str) -> Iterator[Scraped]:
-    """The released node_exporter."""
+def node_exporter(program: Path, own: Group, folder: Path) -> Iterator[int]:
+    """The released node_exporter in a group; its port."""
     (port,) = free_ports(1)
     options = (f"--web.listen-address={HOST}:{port}", "--collector.pressure")
-    with running([program, *options], folder / "node-exporter.log") as process:
+    with running(own.around([str(program), *options]), folder / "node-exporter.log") as process:
         process.until(lambda: answers(port))
-        yield Scraped("node", port, {"node": node})
+        yield port
 
 
 @contextmanager

@@ -15,14 +15,13 @@ from e2e.kube.binaries import binaries
 from e2e.kube.control_plane import control_plane
 from e2e.kube.processes import free_ports
 from e2e.stock.cgroups import Group, group
-from e2e.stock.emitters import BUSY, STREAM, Scraped, asking, burden, debian_programs, node_exporter, redis
+from e2e.stock.emitters import BUSY, STREAM, asking, burden, debian_programs, node_exporter, redis
 from e2e.stock.kubelet import Container, kubelet
 from e2e.stock.programs import program, server_environment
 from e2e.stock.site import (
     APP,
     CORE,
     NAMESPACE,
-    NODE,
     Answer,
     ask,
     asked,
@@ -39,7 +38,7 @@ from ingest.schema.topics import TOPICS
 PODS = {f"{APP}-0": "", f"{APP}-1": "http", f"{APP}-2": "http/dup"}
 LIMITED = f"{APP}-1"
 """Which is given a CPU limit of its own."""
-NOISY, STREAMING, CACHE = "noisy", "streaming", "cache"
+NOISY, STREAMING, CACHE, EXPORTER = "noisy", "streaming", "cache", "node-exporter"
 LIMIT = 0.17
 """Cores: more than a server uses in the mean, less than an answer needs."""
 IDLE = 20
@@ -96,28 +95,28 @@ def record(folder: Path, *, window_s: float, per_s: float, say: Callable[[str], 
     with ExitStack() as stack:
         stack.enter_context(on_core(1 - CORE))
         plane = stack.enter_context(control_plane(folder / "kubernetes", binaries(say), []))
-        node(plane.api)
+        node(plane.api, page)
         kafka = stack.enter_context(running_broker(folder / "broker")).bootstrap
         create_topics(kafka, [*TOPICS.values(), OTLP])
         stack.enter_context(watched(plane.kubeconfig, kafka, folder))
         served = stack.enter_context(servers(plane.api, environment, otlp, folder, PODS))
         groups = {
-            name: stack.enter_context(group(f"cohabit-e2e-{os.getpid()}-{name}")) for name in (CACHE, NOISY, STREAMING)
+            name: stack.enter_context(group(f"cohabit-e2e-{os.getpid()}-{name}"))
+            for name in (CACHE, EXPORTER, NOISY, STREAMING)
         }
         groups |= {one.pod: one.group for one in served}
-        uids = {one.pod: one.uid for one in served} | {CACHE: pod(plane.api, f"{CACHE}-0", CACHE)}
-        labels = {"namespace": NAMESPACE, "pod": f"{CACHE}-0", "node": NODE}
-        port, cache = stack.enter_context(redis(debian, groups[CACHE], folder, labels))
-        containers = [Container(NAMESPACE, one.pod, one.uid, one.group) for one in served]
-        containers.append(Container(NAMESPACE, f"{CACHE}-0", uids[CACHE], groups[CACHE]))
-        stack.enter_context(kubelet(containers, page))
-        scraped = [Scraped("kubelet", page, {"node": NODE}, "/metrics/cadvisor"), cache]
-        scraped.append(stack.enter_context(node_exporter(exporter, folder, NODE)))
-        stack.enter_context(collected(collector, scraped, kafka, otlp, folder))
+        uids, containers = {one.pod: one.uid for one in served}, list[Container]()
 
-        def add(name: str) -> None:
-            uids[name] = pod(plane.api, f"{name}-0", name)
+        def add(name: str, scraped: int | None = None) -> None:
+            uids[name] = pod(plane.api, f"{name}-0", name, scraped)
             containers.append(Container(NAMESPACE, f"{name}-0", uids[name], groups[name]))
+
+        containers += [Container(NAMESPACE, one.pod, one.uid, one.group) for one in served]
+        port, scraped = stack.enter_context(redis(debian, groups[CACHE], folder))
+        add(CACHE, scraped)
+        add(EXPORTER, stack.enter_context(node_exporter(exporter, groups[EXPORTER], folder)))
+        stack.enter_context(kubelet(containers, page))
+        stack.enter_context(collected(collector, plane.kubeconfig, kafka, otlp, folder))
 
         say(f"asking {len(served)} servers and Redis for {window_s * sum(one.windows for one in PHASES):.0f} s")
         began_s, spans = time(), dict[str, tuple[float, float]]()

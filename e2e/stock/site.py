@@ -18,12 +18,11 @@ import yaml
 from e2e.kube.api import NODES, Api, node_body
 from e2e.kube.processes import HOST, answers, free_ports, running
 from e2e.stock.cgroups import Group, group
-from e2e.stock.emitters import Scraped
 from e2e.stock.programs import HERE
 
-PAGE = HERE.parents[1] / "docs" / "quickstart.md"
+MANIFEST = HERE.parents[1] / "deploy" / "trial" / "collector.yaml"
 CLUSTER, NODE, NAMESPACE, APP = "e2e", "n1", "default", "shop"
-EXPORT_MS, SCRAPE_S = 1000, 1
+EXPORT_MS, SCRAPE_S, FOUND_S = 1000, 1, 8
 CORE = 0
 """Where pods run; everything else has the other one."""
 NODE_INFO = (
@@ -62,21 +61,27 @@ class Answer(NamedTuple):
     is_good: bool
 
 
-def pod(api: Api, name: str, app: str) -> str:
-    """A pod on the node, running; its uid."""
+def pod(api: Api, name: str, app: str, page: int | None = None) -> str:
+    """A pod on the node, running, whose page of metrics is at that port; its uid."""
     container = {"name": "main", "image": f"{app}:1", "resources": {"requests": {"cpu": "100m"}}}
     spec = {"nodeName": NODE, "containers": [container], "automountServiceAccountToken": False}
-    body = json.dumps({"metadata": {"name": name, "labels": {"app": app}}, "spec": spec}).encode()
-    made = api.ask(api.connection(), "POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+    scraped = {} if page is None else {"prometheus.io/scrape": "true", "prometheus.io/port": str(page)}
+    metadata = {"name": name, "labels": {"app": app}, "annotations": scraped}
+    place = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    made = api.ask(api.connection(), "POST", place, json.dumps({"metadata": metadata, "spec": spec}).encode())
+    status = {"phase": "Running", "podIP": HOST, "podIPs": [{"ip": HOST}]}
+    api.ask(api.connection(), "PATCH", f"{place}/{name}/status", json.dumps({"status": status}).encode())
     return str(json.loads(made)["metadata"]["uid"])
 
 
-def node(api: Api) -> None:
-    """The node, with two cores."""
+def node(api: Api, page: int) -> None:
+    """The node, with two cores, whose kubelet listens at that port."""
     body = json.loads(node_body(NODE, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
     for room in ("capacity", "allocatable"):
         body["status"][room] = {"cpu": "2", "memory": "4Gi", "pods": "20"}
     body["status"]["nodeInfo"] = dict.fromkeys(NODE_INFO, "") | {"architecture": "amd64"}
+    body["status"]["addresses"] = [{"type": "InternalIP", "address": HOST}]
+    body["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": page}}
     api.create(NODES, [json.dumps(body).encode()])
 
 
@@ -121,45 +126,30 @@ def _told(server: Server, environment: Path, otlp: int) -> dict[str, str]:
 
 
 @contextmanager
-def collected(program: Path, scraped: Sequence[Scraped], kafka: str, otlp: int, folder: Path) -> Iterator[None]:
-    """The Collector."""
+def collected(program: Path, kubeconfig: Path, kafka: str, otlp: int, folder: Path) -> Iterator[None]:
+    """The Collector, once it has had time to find what it scrapes."""
     config = folder / "collector.yaml"
-    config.write_text(yaml.safe_dump(configuration(kafka, otlp, scraped)))
+    config.write_text(yaml.safe_dump(configuration(MANIFEST.read_text(), kubeconfig, kafka, otlp)))
     with running([program, f"--config={config}"], folder / "collector.log") as process:
         process.until(lambda: answers(otlp))
+        sleep(FOUND_S)
         yield
 
 
-def configuration(kafka: str, otlp: int, scraped: Sequence[Scraped]) -> dict[str, object]:
-    """Of the Collector."""
-    jobs = [
-        {
-            "job_name": one.job,
-            "scrape_interval": f"{SCRAPE_S}s",
-            "metrics_path": one.path,
-            "static_configs": [{"targets": [f"{HOST}:{one.port}"], "labels": one.labels}],
-        }
-        for one in scraped
-    ]
-    exporters = exporters_of(PAGE.read_text())
-    exporters["kafka"]["brokers"] = [kafka]
-    return {
-        "receivers": {
-            "otlp": {"protocols": {"http": {"endpoint": f"{HOST}:{otlp}"}}},
-            "prometheus": {"config": {"scrape_configs": jobs}},
-        },
-        "exporters": exporters,
-        "service": {
-            "telemetry": {"metrics": {"level": "none"}},
-            "pipelines": {"metrics": {"receivers": ["otlp", "prometheus"], "exporters": ["kafka"]}},
-        },
-    }
-
-
-def exporters_of(page: str) -> dict[str, Any]:
-    """What docs/quickstart.md has the Collector export."""
-    blocks = re.findall(r"```yaml\n(exporters:.*?)```", page, re.DOTALL)
-    return dict(yaml.safe_load(blocks[0])["exporters"])
+def configuration(manifest: str, kubeconfig: Path, kafka: str, otlp: int) -> dict[str, Any]:
+    """Of the Collector: the manifest's, but for addresses, how often it scrapes, and the kubelet's TLS."""
+    (text,) = (one["data"]["config.yaml"] for one in yaml.safe_load_all(manifest) if one["kind"] == "ConfigMap")
+    made: dict[str, Any] = yaml.safe_load(text)
+    made["receivers"]["otlp"]["protocols"]["http"]["endpoint"] = f"{HOST}:{otlp}"
+    scraping = made["receivers"]["prometheus"]["config"]
+    scraping["global"]["scrape_interval"] = f"{SCRAPE_S}s"
+    for job in scraping["scrape_configs"]:
+        job["kubernetes_sd_configs"][0]["kubeconfig_file"] = str(kubeconfig)
+        if job.pop("scheme", "") == "https":
+            del job["authorization"], job["tls_config"]
+    made["exporters"]["kafka"]["brokers"] = [kafka]
+    made["service"]["telemetry"] = {"metrics": {"level": "none"}}
+    return made
 
 
 @contextmanager

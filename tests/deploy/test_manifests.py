@@ -152,6 +152,15 @@ def test_a_bucket_that_no_policy_opens_is_told(bucket: list[Manifest]) -> None:
     }
 
 
+def test_the_collector_of_a_trial_may_read_metrics_of_nodes_and_nothing_else_is_to_complain_of() -> None:
+    found = list(yaml.safe_load_all((DEPLOY / "trial" / "collector.yaml").read_text()))
+    checks = (fits_its_schema, selects_somebody, names_ports_that_exist, refers_to_what_there_is, writes_where_it_may)
+
+    assert [problem for check in checks for problem in check(found)] == []
+    (more,) = has_no_more_rights_than_it_needs(found)
+    assert "'resources': ['nodes/metrics'], 'verbs': ['get']" in more
+
+
 def test_without_the_name_of_a_cluster_nothing_starts() -> None:
     [settings] = named(read(BASE), "ConfigMap")
 

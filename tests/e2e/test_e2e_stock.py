@@ -1,14 +1,14 @@
 """The parts of `python -m e2e.stock` that need no Collector."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from e2e.stock.emitters import Scraped
 from e2e.stock.judging import WINDOW_MS, stretch_of
 from e2e.stock.recording import PHASES, Recorded
-from e2e.stock.site import PAGE, configuration, exporters_of
+from e2e.stock.site import MANIFEST, configuration
 from e2e.stock.stretched import Stretch
 from ingest.kafka_io.stream_files import Message
 
@@ -36,18 +36,18 @@ def stretched(at_s: int, served: int, without: tuple[str, ...] = ()) -> Any:
     return ExportMetricsServiceRequest.FromString(value or b"").resource_metrics[0].scope_metrics[0].metrics
 
 
-def test_the_collector_exports_what_the_page_says_to_the_broker_of_the_trial() -> None:
-    made: Any = configuration("127.0.0.1:9092", 4318, [Scraped("redis", 9121, {"pod": "cache-0"})])
+def test_the_collector_is_the_manifests_but_for_addresses_times_and_what_secures_a_kubelet() -> None:
+    made = configuration(MANIFEST.read_text(), Path("kubeconfig"), "127.0.0.1:9092", 4318)
 
-    assert exporters_of(PAGE.read_text())["kafka"]["metrics"] == {"topic": "otlp_metrics", "encoding": "otlp_proto"}
-    assert made["exporters"] == {
-        "kafka": {
-            "brokers": ["127.0.0.1:9092"],
-            "metrics": {"topic": "otlp_metrics", "encoding": "otlp_proto"},
-        }
+    assert made["exporters"]["kafka"] == {
+        "brokers": ["127.0.0.1:9092"],
+        "metrics": {"topic": "otlp_metrics", "encoding": "otlp_proto"},
     }
-    (job,) = made["receivers"]["prometheus"]["config"]["scrape_configs"]
-    assert job["static_configs"] == [{"targets": ["127.0.0.1:9121"], "labels": {"pod": "cache-0"}}]
+    assert made["service"]["pipelines"]["metrics"] == {"receivers": ["otlp", "prometheus"], "exporters": ["kafka"]}
+    kubelet, pods = made["receivers"]["prometheus"]["config"]["scrape_configs"]
+    assert {*kubelet} == {"job_name", "metrics_path", "kubernetes_sd_configs", "relabel_configs"}
+    assert kubelet["kubernetes_sd_configs"] == [{"role": "node", "kubeconfig_file": "kubeconfig"}]
+    assert [one["target_label"] for one in pods["relabel_configs"][-3:]] == ["namespace", "pod", "node"]
 
 
 def test_stretched_time_leaves_rates_means_and_gauges_as_they_were() -> None:
