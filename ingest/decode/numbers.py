@@ -1,7 +1,13 @@
 """Numbers written as text, as Prometheus and OpenTelemetry do. Kernel."""
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 MAX_DIGITS = 40
 SPACE = b" "
+_DIGITS = r"^[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 
 
 def number_of_text(value: object) -> object:
@@ -22,3 +28,14 @@ def number_of_bytes(text: bytes) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def numbers_of_texts(texts: pa.StringArray) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(n,) numbers that n texts hold and nothing else, and which need a closer look."""
+    odd = pc.or_(pc.match_substring(texts, "("), pc.greater(pc.binary_length(texts), MAX_DIGITS))  # Arrow reads nan(1)
+    try:
+        numbers = texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        odd = pc.or_(odd, pc.invert(pc.match_substring_regex(texts, _DIGITS)))
+        numbers = pc.if_else(odd, "nan", texts).cast(pa.float64())
+    return numbers.to_numpy(), odd.to_numpy(zero_copy_only=False)

@@ -6,9 +6,10 @@ time and values. The rest is done column by column for the whole batch. What is 
 is forgotten once it grows beyond its bounds.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from math import inf
+from math import inf, nan
 from reprlib import repr as short
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingest.decode.columns import FUTURE_LIMIT_US, ahead
+from ingest.decode.columns import FUTURE_LIMIT_US, NUMBERS, ahead
 from ingest.decode.contract import (
     BAD_TIMESTAMP,
     FUTURE_TIMESTAMP,
@@ -69,6 +70,7 @@ class Plan(NamedTuple):
         missing: the key that labels of every record of this shape lack; '' where none is.
         unknown: names of the points that are not landed, without being wrong.
         straight: whether each point is one sample.
+        number: of the plan, among those that its decoder remembers.
     """
 
     templates: tuple[int, ...]
@@ -77,6 +79,7 @@ class Plan(NamedTuple):
     missing: str
     unknown: tuple[str, ...]
     straight: bool = False
+    number: int = -1
 
 
 class Point(NamedTuple):
@@ -94,19 +97,40 @@ class Shapes:
         self.mapping = mapping
         self.clock = Clock()
         self.plans: dict[Hashable, Plan] = {}
+        self.numbered: list[Plan] = []
         self.templates: dict[Template, int] = {}
         self.columns = TemplateColumns.of([])
         self._bytes = 0
+        self._sizes, self._starts, self._flat = array("q"), array("q"), array("q")
 
     def is_full(self) -> bool:
         """Whether it grew too large to go on with."""
-        return self._bytes > MAX_SHAPE_BYTES or max(len(self.plans), len(self.templates)) > MAX_SHAPES
+        most = max(len(self.plans), len(self.numbered), len(self.templates))
+        return self._bytes > MAX_SHAPE_BYTES or most > MAX_SHAPES
 
     def remember(self, key: Hashable, plan: Plan, size: int) -> Plan:
         """Keep a plan under a key that is about `size` bytes long."""
+        if plan.number < 0:
+            plan = plan._replace(number=len(self.numbered))
+            self.numbered.append(plan)
+            self._sizes.append(len(plan.templates))
+            self._starts.append(len(self._flat))
+            self._flat.extend(plan.templates)
         self.plans[key] = plan
         self._bytes += size + 200 * len(plan.items)
         return plan
+
+    def samples(self, numbers: Integers) -> tuple[Integers, Integers]:
+        """(samples,) the record and the template of each sample, of (records,) numbers of plans."""
+        counts = self.sizes(numbers)
+        starts = np.array(self._starts)[numbers]
+        record = np.repeat(np.arange(len(counts)), counts)
+        first = np.cumsum(counts) - counts
+        return record, np.array(self._flat)[np.repeat(starts - first, counts) + np.arange(len(record))]
+
+    def sizes(self, numbers: Integers) -> Integers:
+        """How many samples a record has of each of these plans."""
+        return np.array(self._sizes)[numbers]
 
     def learn(self, key: Hashable, points: Sequence[Point], unread: Iterable[str] = ()) -> Plan:
         """Work out and keep what records with these points become; all points have about the same labels.
@@ -204,22 +228,20 @@ class Rows:
     """Records of one batch, in order, as a decoder's loop finds them.
 
     Args:
-        plans: (records,) what each becomes.
+        plans: (records,) the number of what each becomes.
         messages: (records,) the message it came from.
         indexes: (records,) what it is called in a reject: its index in the message.
         micros: (records,) its time, microseconds since 1970; below 0 where that cannot be read.
-        values: (samples,) the values, record by record, as they were parsed.
+        values: (samples,) the values, record by record; NaN where one is missing or no number.
     """
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.plans: list[Plan] = []
-        self.messages: list[int] = []
+        self.plans, self.messages, self.micros, self.values = array("q"), array("i"), array("q"), array("d")
         self.indexes: list[object] = []
-        self.micros: list[int] = []
-        self.values: list[object] = []
         self.rejects: list[Reject] = []
         self._times: dict[int, object] = {}
+        self._wrong: dict[int, object] = {}
         self._counts: Counter[str] = Counter()
 
     @property
@@ -232,16 +254,18 @@ class Rows:
 
         Loops that are in a hurry append to the lists themselves.
         """
-        self.plans.append(plan)
+        self.plans.append(plan.number)
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        if plan.straight:
-            self.values += values
-        elif len(plan.picks) == 1:
-            self.values.append(values[plan.picks[0]])
-        else:
-            self.values += [values[pick] for pick in plan.picks]
+        landed = values if plan.straight else [values[pick] for pick in plan.picks]
+        self.values.extend(landed if NUMBERS.issuperset(map(type, landed)) else self._numbers(landed))  # type: ignore[arg-type]
+
+    def _numbers(self, values: Sequence[object]) -> list[float]:
+        """The values that are added next, NaN in place of what is no number; what is wrong is remembered."""
+        wrong = [type(v) not in NUMBERS and not _is_missing(v) for v in values]
+        self._wrong |= {row: v for row, v in enumerate(values, len(self.values)) if wrong[row - len(self.values)]}
+        return [v if isinstance(v, int | float) and type(v) in NUMBERS else nan for v in values]
 
     def undecodable(self, message: int, item: str, detail: str) -> None:
         """Set a message, or a part of it, aside."""
@@ -260,33 +284,38 @@ class Rows:
 
     def decoded(self, shapes: Shapes) -> Decoded:
         """Rows, rejects and counts of everything that was added."""
-        used = UsedPlans.of(self.plans)
-        keep, untimely = self._check_times()
-        record, template = used.samples()
-        values, faults = _checked(template, self.values, shapes.table())
-        rejects = [*self.rejects, *self._shape_faults(used), *untimely]
-        if faults:
+        number = np.array(self.plans)
+        keep, untimely = self._check_times(shapes)
+        record, template = shapes.samples(number)
+        values, faults = _checked(template, np.array(self.values), shapes.table())
+        wrong = [(row, (WRONG_TYPE, f"{short(value)} is not a finite number")) for row, value in self._wrong.items()]
+        used = {plan: shapes.numbered[plan] for plan in np.unique(number).tolist()}
+        found = sorted(self.rejects, key=lambda reject: reject.message)
+        rejects = [*found, *self._shape_faults(number, used), *untimely]
+        if wrong or faults:
             place = np.arange(len(record)) - np.searchsorted(record, record)
-            rejects += [
-                self._reject(int(record[row]), int(place[row]), *why) for row, why in faults if keep[record[row]]
-            ]
+            kept = [(int(record[row]), int(place[row]), *why) for row, why in (*wrong, *faults) if keep[record[row]]]
+            rejects += [self._reject(shapes, *one) for one in kept]
         if not keep.all():
-            kept = keep[record]
-            record, template, values = record[kept], template[kept], values.filter(pa.array(kept))
+            good = keep[record]
+            record, template, values = record[good], template[good], values.filter(pa.array(good))
         rows = self._table(record, template, values, shapes.table())
-        return Decoded(SAMPLES.name, rows, rejects_table(rejects), self._unknown(used))
+        return Decoded(SAMPLES.name, rows, rejects_table(rejects), self._unknown(number, used))
 
-    def _check_times(self) -> tuple[NDArray[np.bool_], list[Reject]]:
+    def _check_times(self, shapes: Shapes) -> tuple[NDArray[np.bool_], list[Reject]]:
         """(records,) whose time holds, and rejects of the others, unless nothing of them would land anyway."""
-        micros = np.array(self.micros, dtype=np.int64)
+        micros = np.array(self.micros)
         arrived = self.context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        ahead_us = micros - arrived[np.array(self.messages, dtype=np.int64)]
+        ahead_us = micros - arrived[np.array(self.messages)]
         bad, late = micros < 0, ahead_us > FUTURE_LIMIT_US
-        rejects = [self._no_time(row) for row in np.flatnonzero(bad).tolist() if self.plans[row].templates]
+
+        def landing(rows: NDArray[np.bool_]) -> list[int]:
+            return [row for row in np.flatnonzero(rows).tolist() if shapes.numbered[self.plans[row]].templates]
+
+        rejects = [self._no_time(row) for row in landing(bad)]
         rejects += [
             Reject(self.messages[row], str(self.indexes[row]), FUTURE_TIMESTAMP, ahead(int(ahead_us[row])))
-            for row in np.flatnonzero(late).tolist()
-            if self.plans[row].templates
+            for row in landing(late)
         ]
         return ~(bad | late), rejects
 
@@ -296,57 +325,32 @@ class Rows:
             return Reject(message, item, MISSING_KEY, "the time is missing")
         return Reject(message, item, BAD_TIMESTAMP, f"{short(raw)} is no time of this century")
 
-    def _shape_faults(self, used: "UsedPlans") -> list[Reject]:
-        faulty = [number for number, plan in enumerate(used.plans) if plan.missing]
+    def _shape_faults(self, number: Integers, used: Mapping[int, Plan]) -> list[Reject]:
+        faulty = [plan for plan, of in used.items() if of.missing]
         return [
-            Reject(self.messages[row], f"{self.indexes[row]}", MISSING_KEY, self.plans[row].missing)
-            for row in (np.flatnonzero(np.isin(used.number, faulty)).tolist() if faulty else ())
+            Reject(self.messages[row], f"{self.indexes[row]}", MISSING_KEY, used[self.plans[row]].missing)
+            for row in (np.flatnonzero(np.isin(number, faulty)).tolist() if faulty else ())
         ]
 
-    def _reject(self, row: int, place: int, reason: str, detail: str) -> Reject:
-        index, item = self.indexes[row], self.plans[row].items[place]
+    def _reject(self, shapes: Shapes, row: int, place: int, reason: str, detail: str) -> Reject:
+        index, item = self.indexes[row], shapes.numbered[self.plans[row]].items[place]
         return Reject(self.messages[row], f"{index}.{item}" if item else f"{index}", reason, detail)
 
     def _table(self, record: Integers, template: Integers, values: pa.Array, columns: TemplateColumns) -> pa.Table:
         found = {name: _taken(texts, template) for name, texts in columns.texts.items()}
         if found["cluster"].null_count:
             found["cluster"] = found["cluster"].fill_null(self.context.cluster)
-        found["ts"] = pa.array(np.array(self.micros, dtype=np.int64)[record]).cast(TIMESTAMP)
-        found["message"] = pa.array(np.array(self.messages, dtype=np.int32)[record])
+        found["ts"] = pa.array(np.array(self.micros)[record]).cast(TIMESTAMP)
+        found["message"] = pa.array(np.array(self.messages)[record])
         found["value"] = values
         return pa.Table.from_arrays([found[name] for name in SCHEMA.names], schema=SCHEMA)
 
-    def _unknown(self, used: "UsedPlans") -> dict[str, int]:
-        counts = Counter(self._counts)
-        times = np.bincount(used.number, minlength=len(used.plans)).tolist()
-        for plan, count in zip(used.plans, times, strict=True):
-            for name in plan.unknown:
-                counts[name] += count
+    def _unknown(self, number: Integers, used: Mapping[int, Plan]) -> dict[str, int]:
+        counts, times = Counter(self._counts), np.bincount(number)
+        for plan, of in used.items():
+            for name in of.unknown:
+                counts[name] += int(times[plan])
         return bounded_counts(counts)
-
-
-class UsedPlans(NamedTuple):
-    """The different plans of a batch, and (records,) the number of each record's among them."""
-
-    plans: list[Plan]
-    number: Integers
-
-    @classmethod
-    def of(cls, plans: Sequence[Plan]) -> "UsedPlans":
-        """Of the plans of all records; each is identified by its address, since all are alive."""
-        addresses = np.fromiter(map(id, plans), np.int64, len(plans))
-        _, first, number = np.unique(addresses, return_index=True, return_inverse=True)
-        return cls([plans[row] for row in first.tolist()], number)
-
-    def samples(self) -> tuple[Integers, Integers]:
-        """(samples,) the record and the template of each sample."""
-        sizes = np.array([len(plan.templates) for plan in self.plans], dtype=np.int64)
-        starts = np.cumsum(sizes) - sizes
-        flat = np.array([t for plan in self.plans for t in plan.templates], dtype=np.int64)
-        counts = sizes[self.number]
-        record = np.repeat(np.arange(len(counts)), counts)
-        place = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return record, flat[np.repeat(starts[self.number], counts) + place]
 
 
 def decoder_of(read: Callable[[Rows, Shapes, Sequence[bytes | None]], None], mapping: MetricMap) -> Decode:
@@ -372,12 +376,14 @@ def _taken(texts: pa.StringArray, rows: Integers) -> pa.StringArray:
 
 
 def _checked(
-    template: Integers, values: Sequence[object], columns: TemplateColumns
+    template: Integers, numbers: Floats, columns: TemplateColumns
 ) -> tuple[pa.Array, list[tuple[int, tuple[str, str]]]]:
     """Values in their columns' units, null where not measured or impossible; row, reason and detail of the faults."""
-    numbers, faults = numbers_of(values)
+    infinite = np.flatnonzero(np.isinf(numbers)).tolist()
+    faults = [(row, (WRONG_TYPE, f"{numbers[row]} is not a finite number")) for row in infinite]
+    numbers[infinite] = nan
     for number, words in columns.unknown.items():
-        numbers[(template == number) & np.isin(numbers, words)] = np.nan
+        numbers[(template == number) & np.isin(numbers, words)] = nan
     numbers *= columns.scale[template]
     low, high = columns.low[template], columns.high[template]
     outside = (numbers < low) | (numbers > high)
@@ -385,18 +391,6 @@ def _checked(
         reason = NEGATIVE if numbers[row] < 0 <= low[row] else OUT_OF_RANGE
         faults.append((row, (reason, f"{numbers[row]:g}; possible is {low[row]:g} to {high[row]:g}")))
     return pa.array(numbers, mask=outside | np.isnan(numbers)), faults
-
-
-def numbers_of(values: Sequence[object]) -> tuple[Floats, list[tuple[int, tuple[str, str]]]]:
-    """Values as numbers; NaN where one is missing, or is none, and then also a fault, unless it is NaN itself."""
-    good = [v if type(v) is float or type(v) is int else None for v in values]
-    numbers = np.array(good, dtype=np.float64)
-    wrong = [(i, v) for i, v in enumerate(values) if good[i] is None and not _is_missing(v)] if None in good else []
-    faults = [(i, (WRONG_TYPE, f"{short(v)} is not a finite number")) for i, v in wrong]
-    infinite = np.flatnonzero(np.isinf(numbers)).tolist()
-    faults += [(row, (WRONG_TYPE, f"{numbers[row]} is not a finite number")) for row in infinite]
-    numbers[infinite] = np.nan
-    return numbers, faults
 
 
 def _is_missing(value: object) -> bool:

@@ -240,10 +240,12 @@ def _add_points(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attri
     if times.count(times[0]) == len(times):
         rows.add(plan, at, rows.time(shapes.clock, times[0] or None), values)
         return
-    rows.add(Plan((), (), (), plan.missing, plan.unknown), at, 0, [])
+    rest = Plan((), (), (), plan.missing, plan.unknown)
+    rows.add(shapes.plans.get(rest) or shapes.remember(rest, rest, 0), at, 0, [])
     for pick, template, item in zip(plan.picks, plan.templates, plan.items, strict=True):
         micros = rows.time(shapes.clock, times[pick] or None)
-        rows.add(Plan((template,), (0,), ("",), "", ()), (at[0], f"{at[1]}.{item}"), micros, [values[pick]])
+        alone = shapes.plans.get(template) or shapes.remember(template, Plan((template,), (0,), ("",), "", ()), 0)
+        rows.add(alone, (at[0], f"{at[1]}.{item}"), micros, [values[pick]])
 
 
 def _remember(shapes: Shapes, key: Hashable, resource: Attributes, found: Found) -> Plan:

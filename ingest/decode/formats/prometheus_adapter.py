@@ -51,7 +51,7 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
         micros, value = times.get(stamp), number_of_bytes(rest[:-2])
         if micros is None or value is None or rest[-2:] != END:
             return False
-        rows.plans.append(plan)
+        rows.plans.append(plan.number)
         rows.messages.append(number)
         rows.indexes.append(0)
         rows.micros.append(micros)

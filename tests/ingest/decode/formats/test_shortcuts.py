@@ -5,6 +5,7 @@ import pytest
 
 from ingest.decode import samples
 from ingest.decode.contract import Decoded
+from ingest.decode.formats import prometheus_text
 from ingest.decode.formats.format_registry import decoder_named
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 from tests.ingest.foreign import RFC, TS, context, dumped, same
@@ -79,6 +80,36 @@ def test_a_page_is_read_alike_whatever_stands_between_label_and_value() -> None:
     check(
         "prom-text", *(text.encode() for text in (page(), page(), tight, page("web-1"), shorter, page(), tight, tight))
     )
+
+
+TAILS = (
+    *(" 7", "7", "  7", " 7 ", "\t7", " 7\r", "", " ", " x", " 1_0", " nan(1)", " NaN", " +Inf", " ٣", f" {'1' * 50}"),
+    *(
+        f" 7 {TS}",
+        f" 7 {TS}000 ",
+        f" 7  {TS}",
+        f" 7 {TS} 8",
+        f" 7 {TS}x",
+        " 7 9999999999999",
+        f' 7 # {{a="}} 1"}} 2 {TS}',
+    ),
+)
+
+
+@pytest.mark.parametrize("ends", [TAILS, *((tail,) for tail in TAILS)])
+def test_many_lines_are_read_as_if_they_were_read_one_by_one(
+    ends: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"{line.partition('} ')[0]}}}{tail}" for tail in ends for line in page().split("\n")]
+    pages = [page(), "\n".join(lines), "# only\n\n", " # only", *lines, "up 1", "up} 1", "}", page()]
+    batch = pa.array([None, b"\xff", *(text.encode() for text in pages)] * 2, pa.binary())
+    knowing, known = decoder_named("prom-text"), context(len(batch))
+    one_by_one = knowing(batch, known)
+    monkeypatch.setattr(prometheus_text, "FEW_BYTES", 1)
+    monkeypatch.setattr(prometheus_text, "STRETCH_BYTES", 5000)
+
+    assert same(knowing(batch, known), one_by_one)
+    assert same(decoder_named("prom-text")(batch, known), one_by_one)
 
 
 def test_an_adapters_message_whose_later_labels_count_is_not_remembered_by_its_earlier_ones() -> None:
