@@ -10,6 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import inf, nan
+from operator import itemgetter
 from reprlib import repr as short
 from typing import NamedTuple
 
@@ -42,6 +43,8 @@ from ingest.schema.unknown_fields import bounded_counts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+TOTALS, COUNT_BYTES = 2, 8
+"""Of a histogram sum and count, before its buckets, and bytes of each bucket's count."""
 MAX_SHAPES = 50_000
 MAX_SHAPE_BYTES = 64 << 20
 """Beyond either of these all that is remembered is forgotten, before the next batch."""
@@ -71,6 +74,8 @@ class Plan(NamedTuple):
         unknown: names of the points that are not landed, without being wrong.
         straight: whether each point is one sample.
         number: of the plan, among those that its decoder remembers.
+        take: makes values of the samples of those of the points.
+        lead: how many samples are of the first two points, where each point after them is one sample; else -1.
     """
 
     templates: tuple[int, ...]
@@ -80,6 +85,8 @@ class Plan(NamedTuple):
     unknown: tuple[str, ...]
     straight: bool = False
     number: int = -1
+    take: Callable[[Sequence[object]], Sequence[object]] = tuple
+    lead: int = -1
 
 
 class Point(NamedTuple):
@@ -111,7 +118,12 @@ class Shapes:
     def remember(self, key: Hashable, plan: Plan, size: int) -> Plan:
         """Keep a plan under a key that is about `size` bytes long."""
         if plan.number < 0:
-            plan = plan._replace(number=len(self.numbered))
+            some = plan.picks
+            take = itemgetter(*some) if len(some) > 1 else itemgetter(slice(some[0], some[0] + 1) if some else slice(0))
+            lead = sum(pick < TOTALS for pick in some)
+            if some[lead:] != tuple(range(TOTALS, TOTALS + len(some) - lead)):
+                lead = -1
+            plan = plan._replace(number=len(self.numbered), take=tuple if plan.straight else take, lead=lead)
             self.numbered.append(plan)
             self._sizes.append(len(plan.templates))
             self._starts.append(len(self._flat))
@@ -243,6 +255,7 @@ class Rows:
         self._times: dict[int, object] = {}
         self._wrong: dict[int, object] = {}
         self._counts: Counter[str] = Counter()
+        self._packed, self._packed_sizes = array("q"), array("q")
 
     @property
     def size(self) -> int:
@@ -258,8 +271,32 @@ class Rows:
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        landed = values if plan.straight else [values[pick] for pick in plan.picks]
+        landed = values if plan.straight else plan.take(values)
         self.values.extend(landed if NUMBERS.issuperset(map(type, landed)) else self._numbers(landed))  # type: ignore[arg-type]
+
+    def add_counts(
+        self, plan: Plan, at: tuple[int, object], micros: int, totals: tuple[object, object], packed: bytes
+    ) -> None:
+        """A record of a sum, a count and counts of buckets, 64 bits each; read for all at once."""
+        if (len(plan.templates) - plan.lead) * COUNT_BYTES != len(packed):
+            self.add(plan, at, micros, (*totals, *array("Q", packed)))
+            return
+        self.plans.append(plan.number)
+        self.messages.append(at[0])
+        self.indexes.append(at[1])
+        self.micros.append(micros)
+        lead = [totals[pick] for pick in plan.picks[: plan.lead]]
+        self.values.extend(self._numbers(lead) if None in lead else lead)  # type: ignore[arg-type]
+        self._packed.append(len(self.values))
+        self._packed_sizes.append(len(packed) // COUNT_BYTES)
+        self.values.frombytes(packed)
+
+    def _unpacked(self) -> Floats:
+        """All values, with counts as numbers."""
+        numbers, sizes = np.array(self.values), np.array(self._packed_sizes)
+        where = np.repeat(np.array(self._packed) - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        numbers[where] = numbers.view(np.uint64)[where]
+        return numbers
 
     def _numbers(self, values: Sequence[object]) -> list[float]:
         """The values that are added next, NaN in place of what is no number; what is wrong is remembered."""
@@ -287,7 +324,7 @@ class Rows:
         number = np.array(self.plans)
         keep, untimely = self._check_times(shapes)
         record, template = shapes.samples(number)
-        values, faults = _checked(template, np.array(self.values), shapes.table())
+        values, faults = _checked(template, self._unpacked(), shapes.table())
         wrong = [(row, (WRONG_TYPE, f"{short(value)} is not a finite number")) for row, value in self._wrong.items()]
         used = {plan: shapes.numbered[plan] for plan in np.unique(number).tolist()}
         found = sorted(self.rejects, key=lambda reject: reject.message)

@@ -5,7 +5,8 @@ the mapping wants these. A sum of temporality delta becomes a rate, since its ow
 one stays the counter it is.
 """
 
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress, pairwise
@@ -34,6 +35,7 @@ SCALES = range(-10, 21)
 Buckets = tuple[tuple[str, ...], Sequence[float]]
 """Bounds of buckets, as `low:high` each, and their counts."""
 NO_BUCKETS: Buckets = ((), ())
+NO_COUNT = bytes(8)
 MOST_BOUNDS, MOST_KEPT = 200, 500
 """Of a histogram whose bounds are kept as text, and how many of these."""
 
@@ -79,7 +81,8 @@ class Bars(NamedTuple):
 class Found:
     """Points of one resource, at most `room` of them.
 
-    `deltas` are the numbers of those that were made rates; `bars` are histograms with time and values each; `refused`
+    `deltas` are the numbers of those that were made rates; `bars` are histograms with time, sum and
+    count, and buckets; `refused`
     counts points beyond the room. `names` are those that the mapping knows.
     """
 
@@ -87,7 +90,7 @@ class Found:
     names: Container[str] = ()
     points: list[OnePoint] = field(default_factory=list)
     deltas: list[int] = field(default_factory=list)
-    bars: list[tuple[Bars, object, Sequence[object]]] = field(default_factory=list)
+    bars: list[tuple[Bars, object, tuple[object, object], Sequence[float] | bytes]] = field(default_factory=list)
     size: int = 0
     refused: int = 0
 
@@ -122,9 +125,10 @@ class Found:
         does everything when its process starts; where that is known and was a short time ago, that is a point too.
         """
         name, unit = metric
-        wanted = f"{name}_bucket" in self.names
+        wanted = self.wants_buckets(name)
         if not delta and wanted:
-            self._add_bars(Bars(name, unit, attributes, one.buckets[0]), span_ns, one)
+            bounds, counts = one.buckets
+            self.add_bars(Bars(name, unit, attributes, bounds), span_ns, (one.added_up, one.counted), counts)
             return
         attributes = (*attributes, (UNIT, unit)) if wanted else attributes
         parts: list[tuple[str, Attributes, object]] = [
@@ -140,17 +144,26 @@ class Found:
             else:
                 self.points.append((part, own, span_ns[1], value))
 
-    def _add_bars(self, bars: Bars, span_ns: tuple[Any, Any], one: Distribution) -> None:
-        counts = one.buckets[1]
-        if not all(counts):
-            bars = bars._replace(counted=tuple(count != 0 for count in counts))
+    def wants_buckets(self, name: str) -> bool:
+        """Whether the mapping knows buckets of a metric."""
+        return f"{name}_bucket" in self.names
+
+    def add_bars(
+        self, bars: Bars, span_ns: tuple[Any, Any], totals: tuple[object, object], counts: Sequence[float] | bytes
+    ) -> None:
+        """One point of a cumulative histogram whose buckets are wanted, with sum and count; bytes have 64 bits each."""
+        packed = isinstance(counts, bytes) and NO_COUNT not in counts
+        if isinstance(counts, bytes) and not packed:
+            counts = array("Q", counts)
+        if not packed and not all(counts):
+            bars = bars._replace(counted=tuple([count != 0 for count in counts]))
             counts = [count for count in counts if count]
-        if not self.has_room(len(counts)):
-            bars, counts = bars._replace(bounds=(), counted=()), ()
-        values = (one.added_up, one.counted, *counts)
+        size = len(bars.bounds) if packed else len(counts)
+        if not self.has_room(size):
+            bars, counts, size = bars._replace(bounds=(), counted=()), (), 0
         if _is_young(*span_ns):
-            self.bars.append((bars, span_ns[0], [0.0] * len(values)))
-        self.bars.append((bars, span_ns[1], values))
+            self.bars.append((bars, span_ns[0], (0.0, 0.0), [0.0] * size))
+        self.bars.append((bars, span_ns[1], totals, counts))
 
 
 def _is_young(start: object, end: object) -> bool:
@@ -205,12 +218,14 @@ def _power(index: int, scale: int) -> float:
     return 0.0 if exponent < -1000 else inf if exponent > 1000 else 2.0**exponent
 
 
-def node_of_request(shapes: Shapes, resources: Iterable[Attributes]) -> Attributes:
+def node_of_request(shapes: Shapes, resources: Sequence[Attributes]) -> Attributes:
     """The node's attribute, if one node alone is named in a request: kubeletstats names it on the node's resource only.
 
     Source: opentelemetry-collector-contrib receiver/kubeletstatsreceiver/internal/kubelet/accumulator.go.
     """
     names = shapes.mapping.labels
+    if len(resources) == 1:
+        return ()  # it names its own, or there is none
     nodes = {node for attributes in resources if (node := node_in(dict(attributes), names))}
     return ((names.node[0], nodes.pop()),) if len(nodes) == 1 else ()
 
@@ -225,10 +240,14 @@ def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attr
     if found.refused:
         rows.undecodable(at[0], f"{at[1]}.{found.room}", f"{found.refused} points beyond {MAX_RECORDS} are not read")
     _add_points(rows, shapes, at, resource, found)
-    for number, (bars, time, values) in enumerate(found.bars):
-        key = (resource, bars)
+    for number, (bars, time, totals, counts) in enumerate(found.bars):
+        key, item = (resource, bars), f"{at[1]}.{number}"
         plan = shapes.plans.get(key) or shapes.learn(key, list(bars.points(dict(resource))))
-        rows.add(plan, (at[0], f"{at[1]}.{number}"), rows.time(shapes.clock, time or None), values)
+        micros = rows.time(shapes.clock, time or None)
+        if isinstance(counts, bytes):
+            rows.add_counts(plan, (at[0], item), micros, totals, counts)
+        else:
+            rows.add(plan, (at[0], item), micros, (*totals, *counts))
 
 
 def _add_points(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> None:

@@ -44,7 +44,7 @@ def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
 
 def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> None:
     before, room = rows.size, MAX_RECORDS
-    node = node_of_request(shapes, map(_shared, resources))
+    node = node_of_request(shapes, [*map(_shared, resources)])
     for index, resource in enumerate(resources):
         if not isinstance(resource, dict):
             rows.undecodable(number, str(index), "resourceMetrics holds something that is no object")

@@ -1,17 +1,29 @@
 """OTLP as protobuf: ExportMetricsServiceRequest, or MetricsData, whose bytes are the same. Kernel.
 
+Attributes, and bounds and counts of buckets, stay bytes at first: what they hold is read once for each that differs.
+
 Source: opentelemetry-proto 1.x, metrics/v1/metrics.proto.
 """
 
+from array import array
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+from opentelemetry.proto.common.v1 import common_pb2
+from opentelemetry.proto.metrics.v1 import metrics_pb2
+from opentelemetry.proto.resource.v1 import resource_pb2
 
 from ingest.decode.formats.otlp_common import (
     NO_POINTS,
     Attributes,
+    Bars,
     Distribution,
     Found,
     add_resource,
@@ -28,6 +40,12 @@ from ingest.schema.tables import MAX_MESSAGE_BYTES
 DELTA = 1
 NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
+MOST_ATTRIBUTES, MOST_BYTES = 5_000, 2_000
+"""Of sets of attributes so many are kept, and none is longer."""
+NUMBER_BYTES = 8
+"""Of a bound or count."""
+AS_BYTES = ("attributes", "bucket_counts", "explicit_bounds")
+"""Fields of points and resources that stay bytes; those of exponential histograms are numbers with a varying length."""
 Message = Any
 """Generated classes have no types; nothing of them leaves this module."""
 
@@ -35,36 +53,48 @@ Message = Any
 def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
     """Read messages of OTLP's protobuf into rows."""
     for number, message in enumerate(messages):
-        request = parse_request(message)
-        if request is None:
+        try:
+            _add(rows, shapes, number, message)
+        except DecodeError:
             rows.undecodable(number, "", _complaint(message))
-        else:
-            _add(rows, shapes, number, request)
 
 
-def parse_request(message: bytes | None) -> Message | None:
-    """The request a message holds; None where it holds none, an empty message included."""
+@cache
+def _request() -> Any:
+    """The class of requests whose attributes, bounds and counts stay bytes."""
+    pool = DescriptorPool()
+    for module in (common_pb2, resource_pb2, metrics_pb2, metrics_service_pb2):
+        file = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+        kinds = [kind for kind in file.message_type if kind.name.endswith("DataPoint") or kind.name == "Resource"]
+        for field in (field for kind in kinds for field in kind.field if field.name in AS_BYTES):
+            field.type = FieldDescriptorProto.TYPE_BYTES
+            field.ClearField("type_name")
+        pool.Add(file)
+    name = metrics_service_pb2.ExportMetricsServiceRequest.DESCRIPTOR.full_name
+    return GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def _add(rows: Rows, shapes: Shapes, number: int, message: bytes | None) -> None:
+    """Add the request that a message holds, once all of it is read.
+
+    Raises:
+        DecodeError: it holds none, or is empty.
+    """
     if not message or len(message) > MAX_MESSAGE_BYTES:
-        return None
-    request = ExportMetricsServiceRequest()
-    try:
-        request.ParseFromString(message)
-    except DecodeError:
-        return None
-    return request
-
-
-def _add(rows: Rows, shapes: Shapes, number: int, request: Message) -> None:
-    """Add a request point by point."""
+        raise DecodeError
+    request = _request().FromString(message)
     before, room = rows.size, MAX_RECORDS
     described = [_attributes(resource.resource.attributes) for resource in request.resource_metrics]
     node = node_of_request(shapes, described)
-    for index, (resource, shared) in enumerate(zip(request.resource_metrics, described, strict=True)):
+    read = []
+    for resource in request.resource_metrics:
         found = Found(room, shapes.mapping.metrics)
         for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
             _read_metric(found, metric)
-        add_resource(rows, shapes, (number, index), with_node(shapes, shared, node), found)
+        read.append(found)
         room -= found.size
+    for index, (shared, found) in enumerate(zip(described, read, strict=True)):
+        add_resource(rows, shapes, (number, index), with_node(shapes, shared, node), found)
     if rows.size == before:
         rows.count(NO_POINTS)
 
@@ -97,11 +127,17 @@ def _read_distribution(found: Found, metric: Message, kind: str | None) -> None:
     if kind is None:
         return
     data = getattr(metric, kind)
-    delta = kind != "summary" and data.aggregation_temporality == DELTA
+    named, delta = (metric.name, metric.unit), kind != "summary" and data.aggregation_temporality == DELTA
+    plain = kind == "histogram" and not delta and found.wants_buckets(metric.name)
     for point in data.data_points if found.has_room(2 * len(data.data_points)) else ():
-        own, span = _attributes(point.attributes), (point.start_time_unix_nano, point.time_unix_nano)
+        span = point.start_time_unix_nano, point.time_unix_nano
+        if plain and not point.flags & NO_VALUE:
+            bounds, counts = _packed(point)
+            bars = (_bars if len(bounds) < MOST_BYTES else _bars.__wrapped__)(named, bounds, *point.attributes)
+            found.add_bars(bars, span, (point.sum if point.HasField("sum") else None, point.count), counts)
+            continue
         one = Distribution(None, None) if point.flags & NO_VALUE else _distribution(point, kind)
-        found.add_distribution((metric.name, metric.unit), own, span, one, delta=delta)
+        found.add_distribution(named, _attributes(point.attributes), span, one, delta=delta)
 
 
 def _distribution(point: Message, kind: str) -> Distribution:
@@ -109,13 +145,47 @@ def _distribution(point: Message, kind: str) -> Distribution:
         return Distribution(point.sum, point.count)
     added = point.sum if point.HasField("sum") else None
     if kind == "histogram":
-        return Distribution(added, point.count, explicit_buckets(point.explicit_bounds, point.bucket_counts))
+        bounds, counts = _packed(point)
+        return Distribution(added, point.count, explicit_buckets(array("d", bounds), array("Q", counts)))
     above, zero = point.positive, (point.zero_threshold, point.zero_count)
     return Distribution(added, point.count, exponential_buckets(point.scale, zero, above.offset, above.bucket_counts))
 
 
-def _attributes(attributes: Message) -> Attributes:
-    return tuple((a.key, a.value.string_value or _any(a.value)) for a in attributes)
+def _packed(point: Message) -> tuple[bytes, bytes]:
+    """Bounds and counts, which every sender packs; a point in which they are not is read anew, as what it is."""
+    counts, bounds = point.bucket_counts, point.explicit_bounds
+    if len(counts) == len(bounds) == 1 and not len(UnknownFieldSet(point)):
+        packed, limits = counts[0], bounds[0]
+        if len(packed) == len(limits) + NUMBER_BYTES and not len(packed) % NUMBER_BYTES:
+            return limits, packed
+    plain = metrics_pb2.HistogramDataPoint.FromString(point.SerializeToString())
+    bounds, counts = plain.explicit_bounds, plain.bucket_counts
+    if not bounds or len(counts) != len(bounds) + 1:
+        return b"", b""
+    return array("d", bounds).tobytes(), array("Q", counts).tobytes()
+
+
+@lru_cache(MOST_ATTRIBUTES)
+def _bars(named: tuple[str, str], bounds: bytes, *attributes: bytes) -> Bars:
+    """What identifies a histogram with these packed bounds."""
+    limits = array("d", bounds)
+    return Bars(*named, _attributes(attributes), explicit_buckets(limits, [*limits, 0.0])[0])
+
+
+def _attributes(encoded: Sequence[bytes]) -> Attributes:
+    """Attributes as texts.
+
+    Raises:
+        DecodeError: one cannot be read.
+    """
+    kept = tuple(encoded)
+    return (_read if sum(map(len, kept)) < MOST_BYTES else _read.__wrapped__)(kept)
+
+
+@lru_cache(MOST_ATTRIBUTES)
+def _read(encoded: tuple[bytes, ...]) -> Attributes:
+    read = map(common_pb2.KeyValue.FromString, encoded)
+    return tuple([(a.key, a.value.string_value or _any(a.value)) for a in read])
 
 
 def _any(value: Message) -> str:
