@@ -271,8 +271,18 @@ class Rows:
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        landed = values if plan.straight else plan.take(values)
-        self.values.extend(landed if NUMBERS.issuperset(map(type, landed)) else self._numbers(landed))  # type: ignore[arg-type]
+        self._add_values([*(values if plan.straight else plan.take(values))])
+
+    def _add_values(self, values: list[object]) -> None:
+        """Values of the next samples, NaN in place of what is no number; what is wrong is remembered."""
+        if NUMBERS.issuperset(map(type, values)):
+            self.values.fromlist(values)  # type: ignore[arg-type]
+            return
+        for row, value in enumerate(values, len(self.values)):
+            good = isinstance(value, int | float) and type(value) in NUMBERS
+            if not good and not _is_missing(value):
+                self._wrong[row] = value
+            self.values.append(value if good else nan)  # type: ignore[arg-type]
 
     def add_counts(
         self, plan: Plan, at: tuple[int, object], micros: int, totals: tuple[object, object], packed: bytes
@@ -285,8 +295,7 @@ class Rows:
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        lead = [totals[pick] for pick in plan.picks[: plan.lead]]
-        self.values.extend(self._numbers(lead) if None in lead else lead)  # type: ignore[arg-type]
+        self._add_values([totals[pick] for pick in plan.picks[: plan.lead]])
         self._packed.append(len(self.values))
         self._packed_sizes.append(len(packed) // COUNT_BYTES)
         self.values.frombytes(packed)
@@ -297,12 +306,6 @@ class Rows:
         where = np.repeat(np.array(self._packed) - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
         numbers[where] = numbers.view(np.uint64)[where]
         return numbers
-
-    def _numbers(self, values: Sequence[object]) -> list[float]:
-        """The values that are added next, NaN in place of what is no number; what is wrong is remembered."""
-        wrong = [type(v) not in NUMBERS and not _is_missing(v) for v in values]
-        self._wrong |= {row: v for row, v in enumerate(values, len(self.values)) if wrong[row - len(self.values)]}
-        return [v if isinstance(v, int | float) and type(v) in NUMBERS else nan for v in values]
 
     def undecodable(self, message: int, item: str, detail: str) -> None:
         """Set a message, or a part of it, aside."""

@@ -6,7 +6,7 @@ one stays the counter it is.
 """
 
 from array import array
-from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress, pairwise
@@ -35,7 +35,6 @@ SCALES = range(-10, 21)
 Buckets = tuple[tuple[str, ...], Sequence[float]]
 """Bounds of buckets, as `low:high` each, and their counts."""
 NO_BUCKETS: Buckets = ((), ())
-NO_COUNT = bytes(8)
 MOST_BOUNDS, MOST_KEPT = 200, 500
 """Of a histogram whose bounds are kept as text, and how many of these."""
 
@@ -77,20 +76,24 @@ class Bars(NamedTuple):
             yield Point(f"{self.name}_bucket", {**labels, BOUND: bounds})
 
 
+OneHistogram = tuple[Plan | tuple[Hashable, Bars], object, tuple[object, object], Sequence[float] | bytes]
+"""Plan, or its key and what it is of, time, sum and count, and buckets of one histogram."""
+
+
 @dataclass(slots=True)
 class Found:
     """Points of one resource, at most `room` of them.
 
-    `deltas` are the numbers of those that were made rates; `bars` are histograms with time, sum and
-    count, and buckets; `refused`
-    counts points beyond the room. `names` are those that the mapping knows.
+    `deltas` are the numbers of those that were made rates; `bars` are histograms; `refused` counts points beyond
+    the room.
     """
 
     room: int
-    names: Container[str] = ()
+    shapes: Shapes
+    resource: Attributes
     points: list[OnePoint] = field(default_factory=list)
     deltas: list[int] = field(default_factory=list)
-    bars: list[tuple[Bars, object, tuple[object, object], Sequence[float] | bytes]] = field(default_factory=list)
+    bars: list[OneHistogram] = field(default_factory=list)
     size: int = 0
     refused: int = 0
 
@@ -146,27 +149,27 @@ class Found:
 
     def wants_buckets(self, name: str) -> bool:
         """Whether the mapping knows buckets of a metric."""
-        return f"{name}_bucket" in self.names
+        return f"{name}_bucket" in self.shapes.mapping.metrics
 
     def add_bars(
         self, bars: Bars, span_ns: tuple[Any, Any], totals: tuple[object, object], counts: Sequence[float] | bytes
     ) -> None:
         """One point of a cumulative histogram whose buckets are wanted, with sum and count; bytes have 64 bits each."""
-        packed = isinstance(counts, bytes) and NO_COUNT not in counts
-        if isinstance(counts, bytes) and not packed:
+        if isinstance(counts, bytes):
             counts = array("Q", counts)
-        if not packed and not all(counts):
+        if not all(counts):
             bars = bars._replace(counted=tuple([count != 0 for count in counts]))
             counts = [count for count in counts if count]
-        size = len(bars.bounds) if packed else len(counts)
-        if not self.has_room(size):
-            bars, counts, size = bars._replace(bounds=(), counted=()), (), 0
-        if _is_young(*span_ns):
-            self.bars.append((bars, span_ns[0], (0.0, 0.0), [0.0] * size))
-        self.bars.append((bars, span_ns[1], totals, counts))
+        if not self.has_room(len(counts)):
+            bars, counts = bars._replace(bounds=(), counted=()), ()
+        known = (self.resource, bars), bars
+        if is_young(*span_ns):
+            self.bars.append((known, span_ns[0], (0.0, 0.0), [0.0] * len(counts)))
+        self.bars.append((known, span_ns[1], totals, counts))
 
 
-def _is_young(start: object, end: object) -> bool:
+def is_young(start: object, end: object) -> bool:
+    """Whether a process had started a short time before."""
     began, ended = start if type(start) is int else _nanos(start), end if type(end) is int else _nanos(end)
     return 0 < began < ended <= began + YOUNG_S * NANOS
 
@@ -235,19 +238,24 @@ def with_node(shapes: Shapes, resource: Attributes, node: Attributes) -> Attribu
     return resource if not node or node_in(dict(resource), shapes.mapping.labels) else (*resource, *node)
 
 
-def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> None:
+def add_resource(rows: Rows, shapes: Shapes, at: tuple[int, int], found: Found) -> None:
     """Add the points of a resource, which usually have one time, and its histograms one by one."""
     if found.refused:
         rows.undecodable(at[0], f"{at[1]}.{found.room}", f"{found.refused} points beyond {MAX_RECORDS} are not read")
+    resource, times = found.resource, shapes.clock.read
     _add_points(rows, shapes, at, resource, found)
-    for number, (bars, time, totals, counts) in enumerate(found.bars):
-        key, item = (resource, bars), f"{at[1]}.{number}"
-        plan = shapes.plans.get(key) or shapes.learn(key, list(bars.points(dict(resource))))
-        micros = rows.time(shapes.clock, time or None)
-        if isinstance(counts, bytes):
-            rows.add_counts(plan, (at[0], item), micros, totals, counts)
+    for number, (known, time, totals, counts) in enumerate(found.bars):
+        if isinstance(known, Plan):
+            plan = known
         else:
-            rows.add(plan, (at[0], item), micros, (*totals, *counts))
+            plan = shapes.plans.get(known[0]) or shapes.learn(known[0], list(known[1].points(dict(resource))))
+        micros = times.get(time)
+        if micros is None:
+            micros = rows.time(shapes.clock, time or None)
+        if isinstance(counts, bytes):
+            rows.add_counts(plan, (at[0], f"{at[1]}.{number}"), micros, totals, counts)
+        else:
+            rows.add(plan, (at[0], f"{at[1]}.{number}"), micros, (*totals, *counts))
 
 
 def _add_points(rows: Rows, shapes: Shapes, at: tuple[int, int], resource: Attributes, found: Found) -> None:

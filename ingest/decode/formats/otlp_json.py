@@ -49,10 +49,10 @@ def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> No
         if not isinstance(resource, dict):
             rows.undecodable(number, str(index), "resourceMetrics holds something that is no object")
             continue
-        found = Found(room, shapes.mapping.metrics)
+        found = Found(room, shapes, with_node(shapes, _shared(resource), node))
         for scope in objects_of(resource, "scopeMetrics"):
             _read_metrics(found, objects_of(scope, "metrics"))
-        add_resource(rows, shapes, (number, index), with_node(shapes, _shared(resource), node), found)
+        add_resource(rows, shapes, (number, index), found)
         room -= found.size
     if rows.size == before:
         rows.count(NO_POINTS)

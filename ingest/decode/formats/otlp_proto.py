@@ -29,6 +29,7 @@ from ingest.decode.formats.otlp_common import (
     add_resource,
     explicit_buckets,
     exponential_buckets,
+    is_young,
     node_of_request,
     with_node,
 )
@@ -42,7 +43,7 @@ NO_VALUE = 1
 """Flag of a point whose value was not recorded."""
 MOST_ATTRIBUTES, MOST_BYTES = 5_000, 2_000
 """Of sets of attributes so many are kept, and none is longer."""
-NUMBER_BYTES = 8
+NUMBER_BYTES, NO_COUNT = 8, bytes(8)
 """Of a bound or count."""
 AS_BYTES = ("attributes", "bucket_counts", "explicit_bounds")
 """Fields of points and resources that stay bytes; those of exponential histograms are numbers with a varying length."""
@@ -87,14 +88,14 @@ def _add(rows: Rows, shapes: Shapes, number: int, message: bytes | None) -> None
     described = [_attributes(resource.resource.attributes) for resource in request.resource_metrics]
     node = node_of_request(shapes, described)
     read = []
-    for resource in request.resource_metrics:
-        found = Found(room, shapes.mapping.metrics)
+    for resource, shared in zip(request.resource_metrics, described, strict=True):
+        found = Found(room, shapes, with_node(shapes, shared, node))
         for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
             _read_metric(found, metric)
         read.append(found)
         room -= found.size
-    for index, (shared, found) in enumerate(zip(described, read, strict=True)):
-        add_resource(rows, shapes, (number, index), with_node(shapes, shared, node), found)
+    for index, found in enumerate(read):
+        add_resource(rows, shapes, (number, index), found)
     if rows.size == before:
         rows.count(NO_POINTS)
 
@@ -132,12 +133,28 @@ def _read_distribution(found: Found, metric: Message, kind: str | None) -> None:
     for point in data.data_points if found.has_room(2 * len(data.data_points)) else ():
         span = point.start_time_unix_nano, point.time_unix_nano
         if plain and not point.flags & NO_VALUE:
-            bounds, counts = _packed(point)
-            bars = (_bars if len(bounds) < MOST_BYTES else _bars.__wrapped__)(named, bounds, *point.attributes)
-            found.add_bars(bars, span, (point.sum if point.HasField("sum") else None, point.count), counts)
+            _read_bars(found, named, span, point)
             continue
         one = Distribution(None, None) if point.flags & NO_VALUE else _distribution(point, kind)
         found.add_distribution(named, _attributes(point.attributes), span, one, delta=delta)
+
+
+def _read_bars(found: Found, named: tuple[str, str], span: tuple[int, int], point: Message) -> None:
+    """A point of a cumulative histogram; one like those before it is known by its bytes, if no bucket is empty."""
+    bounds, counts = _packed(point)
+    totals = point.sum if point.HasField("sum") else None, point.count
+    key, size = (found.resource, named, bounds, *point.attributes), len(counts) // NUMBER_BYTES
+    filled = NO_COUNT not in counts or 0 not in array("Q", counts)
+    usual = filled and found.size + size <= found.room and not is_young(*span)
+    plan = found.shapes.plans.get(key) if usual else None
+    if plan is None:
+        limits = array("d", bounds)
+        bars = Bars(*named, _attributes(point.attributes), explicit_buckets(limits, [*limits, 0.0])[0])
+        if not usual:
+            found.add_bars(bars, span, totals, counts)
+            return
+    found.size += size
+    found.bars.append((plan or (key, bars), span[1], totals, counts))
 
 
 def _distribution(point: Message, kind: str) -> Distribution:
@@ -163,13 +180,6 @@ def _packed(point: Message) -> tuple[bytes, bytes]:
     if not bounds or len(counts) != len(bounds) + 1:
         return b"", b""
     return array("d", bounds).tobytes(), array("Q", counts).tobytes()
-
-
-@lru_cache(MOST_ATTRIBUTES)
-def _bars(named: tuple[str, str], bounds: bytes, *attributes: bytes) -> Bars:
-    """What identifies a histogram with these packed bounds."""
-    limits = array("d", bounds)
-    return Bars(*named, _attributes(attributes), explicit_buckets(limits, [*limits, 0.0])[0])
 
 
 def _attributes(encoded: Sequence[bytes]) -> Attributes:

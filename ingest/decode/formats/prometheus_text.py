@@ -161,7 +161,7 @@ def _add_each(rows: Rows, shapes: Shapes, arrived: Integers, lines: Iterable[tup
         rows.messages.append(message)
         rows.indexes.append(number)
         rows.micros.append(micros)
-        rows.values.extend([value] * len(plan.picks))
+        rows.values.fromlist([value] * len(plan.picks))
 
 
 def _add_new(rows: Rows, shapes: Shapes, at: tuple[int, int, int], line: str) -> None:
