@@ -44,12 +44,13 @@ def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
 
 def _add(rows: Rows, shapes: Shapes, number: int, resources: list[object]) -> None:
     before, room = rows.size, MAX_RECORDS
-    node = node_of_request(shapes, [*map(_shared, resources)])
-    for index, resource in enumerate(resources):
+    described = [*map(_shared, resources)]
+    node = node_of_request(shapes, described)
+    for index, (resource, shared) in enumerate(zip(resources, described, strict=True)):
         if not isinstance(resource, dict):
             rows.undecodable(number, str(index), "resourceMetrics holds something that is no object")
             continue
-        found = Found(room, shapes, with_node(shapes, _shared(resource), node))
+        found = Found(room, shapes, with_node(shapes, shared, node))
         for scope in objects_of(resource, "scopeMetrics"):
             _read_metrics(found, objects_of(scope, "metrics"))
         add_resource(rows, shapes, (number, index), found)
@@ -65,7 +66,7 @@ def _shared(resource: object) -> Attributes:
 
 
 def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
-    known = found.points
+    add = found.points.append
     for metric in metrics:
         name, data = metric.get("name"), metric.get("gauge") or metric.get("sum")
         if type(data) is not dict or type(name) is not str:
@@ -74,18 +75,17 @@ def _read_metrics(found: Found, metrics: Sequence[Record]) -> None:
         points = data.get("dataPoints")
         if type(points) is not list or not found.has_room(len(points)):
             continue
-        temporality = data.get("aggregationTemporality")
-        if temporality is not None and temporality in DELTAS:
+        if "aggregationTemporality" in data and data["aggregationTemporality"] in DELTAS:
             for point in objects_of(data, "dataPoints"):
                 found.add_delta(name, _attributes(point.get("attributes")), _span(point), _value(point))
             continue
         for point in points:
             if type(point) is dict:
-                value, attributes = point.get("asDouble"), point.get("attributes")
+                value = point.get("asDouble")
                 if type(value) is not float or "flags" in point:
                     value = _value(point)
-                own = _attributes(attributes) if attributes else ()
-                known.append((name, own, point.get("timeUnixNano"), value))
+                own = _attributes(point["attributes"]) if "attributes" in point else ()
+                add((name, own, point.get("timeUnixNano"), value))
 
 
 def _read_distribution(found: Found, name: object, metric: Record) -> None:
