@@ -236,6 +236,14 @@ class TemplateColumns(NamedTuple):
         )
 
 
+class RecordColumns(NamedTuple):
+    """(records,) number of the plan, message and time of each record."""
+
+    plans: Integers
+    messages: Integers
+    micros: Integers
+
+
 class Rows:
     """Records of one batch, in order, as a decoder's loop finds them.
 
@@ -249,18 +257,27 @@ class Rows:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.plans, self.messages, self.micros, self.values = array("q"), array("i"), array("q"), array("d")
+        self.plans: list[int] = []
+        self.messages: list[int] = []
         self.indexes: list[object] = []
+        self.micros: list[int] = []
+        self.values = array("d")
+        self.parts: list[RecordColumns] = []
         self.rejects: list[Reject] = []
         self._times: dict[int, object] = {}
         self._wrong: dict[int, object] = {}
         self._counts: Counter[str] = Counter()
         self._packed, self._packed_sizes = array("q"), array("q")
 
+    def close_part(self) -> None:
+        """Make columns of the records that were added one by one since the last part."""
+        self.parts.append(RecordColumns(*(np.array(c, np.int64) for c in (self.plans, self.messages, self.micros))))
+        self.plans, self.messages, self.micros = [], [], []
+
     @property
     def size(self) -> int:
         """How many records and rejects there are; as many as before means that a message held nothing."""
-        return len(self.plans) + len(self.rejects)
+        return len(self.indexes) + len(self.rejects)
 
     def add(self, plan: Plan, at: tuple[int, object], micros: int, values: Sequence[object]) -> None:
         """A record, at its message and its index in it, with the values of all its points.
@@ -319,13 +336,15 @@ class Rows:
         """Time of the record that is added next; where it cannot be read, what stood there is remembered."""
         micros = clock.micros(raw)
         if micros < 0:
-            self._times[len(self.plans)] = raw
+            self._times[len(self.indexes)] = raw
         return micros
 
     def decoded(self, shapes: Shapes) -> Decoded:
         """Rows, rejects and counts of everything that was added."""
-        number = np.array(self.plans)
-        keep, untimely = self._check_times(shapes)
+        self.close_part()
+        number, messages, micros = map(np.concatenate, zip(*self.parts, strict=True))
+        self.plans, self.messages = number.tolist(), messages.tolist()
+        keep, untimely = self._check_times(shapes, messages, micros)
         record, template = shapes.samples(number)
         values, faults = _checked(template, self._unpacked(), shapes.table())
         wrong = [(row, (WRONG_TYPE, f"{short(value)} is not a finite number")) for row, value in self._wrong.items()]
@@ -339,14 +358,15 @@ class Rows:
         if not keep.all():
             good = keep[record]
             record, template, values = record[good], template[good], values.filter(pa.array(good))
-        rows = self._table(record, template, values, shapes.table())
+        rows = self._table(messages[record], micros[record], template, values, shapes.table())
         return Decoded(SAMPLES.name, rows, rejects_table(rejects), self._unknown(number, used))
 
-    def _check_times(self, shapes: Shapes) -> tuple[NDArray[np.bool_], list[Reject]]:
+    def _check_times(
+        self, shapes: Shapes, messages: Integers, micros: Integers
+    ) -> tuple[NDArray[np.bool_], list[Reject]]:
         """(records,) whose time holds, and rejects of the others, unless nothing of them would land anyway."""
-        micros = np.array(self.micros)
         arrived = self.context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        ahead_us = micros - arrived[np.array(self.messages)]
+        ahead_us = micros - arrived[messages]
         bad, late = micros < 0, ahead_us > FUTURE_LIMIT_US
 
         def landing(rows: NDArray[np.bool_]) -> list[int]:
@@ -376,12 +396,14 @@ class Rows:
         index, item = self.indexes[row], shapes.numbered[self.plans[row]].items[place]
         return Reject(self.messages[row], f"{index}.{item}" if item else f"{index}", reason, detail)
 
-    def _table(self, record: Integers, template: Integers, values: pa.Array, columns: TemplateColumns) -> pa.Table:
+    def _table(
+        self, messages: Integers, micros: Integers, template: Integers, values: pa.Array, columns: TemplateColumns
+    ) -> pa.Table:
         found = {name: _taken(texts, template) for name, texts in columns.texts.items()}
         if found["cluster"].null_count:
             found["cluster"] = found["cluster"].fill_null(self.context.cluster)
-        found["ts"] = pa.array(np.array(self.micros)[record]).cast(TIMESTAMP)
-        found["message"] = pa.array(np.array(self.messages)[record])
+        found["ts"] = pa.array(micros).cast(TIMESTAMP)
+        found["message"] = pa.array(messages.astype(np.int32))
         found["value"] = values
         return pa.Table.from_arrays([found[name] for name in SCHEMA.names], schema=SCHEMA)
 

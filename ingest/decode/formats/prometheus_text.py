@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ingest.decode.json_records import MAX_RECORDS, complaint, wrapping
 from ingest.decode.numbers import number_of_text, numbers_of_texts
-from ingest.decode.samples import Floats, Integers, Point, Rows, Shapes
+from ingest.decode.samples import Floats, Integers, Point, RecordColumns, Rows, Shapes
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -60,14 +59,17 @@ def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
 def _add_messages(rows: Rows, shapes: Shapes, messages: Mapping[int, bytes], size: int) -> None:
     """Add the lines of messages by their numbers, and count messages without any."""
     arrived = rows.context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    first, rejects = len(rows.plans), len(rows.rejects)
+    rows.close_part()
+    first, rejects = len(rows.parts), len(rows.rejects)
     if size < FEW_BYTES:
         for number, message in messages.items():
             lines = enumerate(message.decode().split("\n"))
             _add_each(rows, shapes, arrived, ((number, *line) for line in lines))
     else:
         _add_lines(rows, shapes, arrived, messages)
-    found = {*np.unique(rows.messages[first:]).tolist(), *(reject.message for reject in rows.rejects[rejects:])}
+    rows.close_part()
+    found = {reject.message for reject in rows.rejects[rejects:]}
+    found.update(*(np.unique(part.messages).tolist() for part in rows.parts[first:]))
     for _ in messages.keys() - found:
         rows.count(NO_SAMPLE)
 
@@ -84,10 +86,9 @@ def _add_lines(rows: Rows, shapes: Shapes, arrived: Integers, messages: Mapping[
     plans, micros, values = _known(shapes, text, lines, arrived[lines.message])
     start = 0
     for end in [*np.flatnonzero((plans < 0) | (micros < 0)).tolist(), len(plans)]:
-        rows.plans.frombytes(plans[start:end].tobytes())
-        rows.messages.frombytes(lines.message[start:end].tobytes())
-        rows.indexes.extend(lines.number[start:end].tolist())
-        rows.micros.frombytes(micros[start:end].tobytes())
+        rows.close_part()
+        rows.parts.append(RecordColumns(plans[start:end], lines.message[start:end], micros[start:end]))
+        rows.indexes += lines.number[start:end].tolist()
         rows.values.frombytes(np.repeat(values[start:end], shapes.sizes(plans[start:end])).tobytes())
         if end < len(plans):
             line = text[lines.start[end] : lines.end[end]].decode()
@@ -102,7 +103,7 @@ class _Lines(NamedTuple):
     """
 
     counts: Integers
-    message: NDArray[np.int32]
+    message: Integers
     number: Integers
     start: Integers
     end: Integers
@@ -118,7 +119,7 @@ def _lines(text: bytes, messages: Mapping[int, bytes]) -> _Lines:
     of = np.repeat(np.arange(len(counts)), counts)
     number = np.arange(len(start)) - (np.cumsum(counts) - counts)[of]
     kept = np.flatnonzero((letters[start] != ord("#")) & (start < end) & (number < MAX_RECORDS))
-    return _Lines(counts, np.array([*messages], np.int32)[of[kept]], number[kept], start[kept], end[kept])
+    return _Lines(counts, np.array([*messages], np.int64)[of[kept]], number[kept], start[kept], end[kept])
 
 
 def _known(shapes: Shapes, text: bytes, lines: _Lines, arrived: Integers) -> tuple[Integers, Integers, Floats]:
@@ -148,20 +149,22 @@ def _cut(text: bytes, lines: _Lines) -> list[pa.StringArray]:
 
 def _add_each(rows: Rows, shapes: Shapes, arrived: Integers, lines: Iterable[tuple[int, int, str]]) -> None:
     """Add line by line, each with the numbers of its message and of its own."""
-    plans, times = shapes.plans, shapes.clock.read
+    plans, times, values = shapes.plans, shapes.clock.read, rows.values
+    add_plan, add_message, add_index = rows.plans.append, rows.messages.append, rows.indexes.append
     for message, number, line in lines:
         head, _, tail = line.rpartition("}")
         plan, words = plans.get(head), tail.split()
+        micros = times.get(words[1]) if len(words) == MAX_WORDS else int(arrived[message])
         value = number_of_text(words[0]) if plan and 0 < len(words) <= MAX_WORDS else None
-        micros = int(arrived[message]) if len(words) < MAX_WORDS else times.get(words[1])
         if plan is None or micros is None or type(value) is not float:
             _add_new(rows, shapes, (message, number, int(arrived[message])), line)
             continue
-        rows.plans.append(plan.number)
-        rows.messages.append(message)
-        rows.indexes.append(number)
+        add_plan(plan.number)
+        add_message(message)
+        add_index(number)
         rows.micros.append(micros)
-        rows.values.fromlist([value] * len(plan.picks))
+        if plan.picks:
+            values.fromlist([value] * len(plan.picks))
 
 
 def _add_new(rows: Rows, shapes: Shapes, at: tuple[int, int, int], line: str) -> None:
