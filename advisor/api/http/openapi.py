@@ -45,8 +45,8 @@ class ErrorReply(Body):
 
 
 def refusals(*statuses: int) -> dict[int | str, Json]:
-    """Replies of a route besides the successful one, in the framework's form."""
-    return {status: {"model": ErrorReply, "description": WHY[status]} for status in statuses}
+    """Replies of a route besides the successful one: as text, since the framework compiles each model again."""
+    return {status: _refusal(status) for status in statuses}
 
 
 def telling(kind: type) -> Callable[[F], F]:
@@ -67,7 +67,9 @@ def described(app: FastAPI, doors: Mapping[str, Collection[str]] | None) -> Json
         doors: who may use each, as in "GET /healthz"; None where no token is required.
     """
     found: Json = dict(app.openapi())
-    components: Json = {"schemas": dict(found.get("components", {}).get("schemas", {}))}
+    own = {ErrorReply.__name__: ErrorReply.model_json_schema()}
+    schemas = found.get("components", {}).get("schemas", {}) | own
+    components: Json = {"schemas": dict(sorted(schemas.items()))}
     paths: Json = {path: dict(methods) for path, methods in found["paths"].items()}
     for path, method, endpoint in _endpoints(app):
         if not inspect.isroutine(endpoint):
@@ -94,7 +96,7 @@ def _with_types(operation: Json, endpoint: object, schemas: Json) -> Json:
     added, responses = dict(operation), dict(operation["responses"])
     if asks is not None:
         added["requestBody"] = {"required": True, "content": _content(asks, schemas)}
-        responses |= {str(status): _refusal(status, schemas) for status in (400, 408, 413)}
+        responses |= {str(status): _refusal(status) for status in (400, 408, 413)}
     if (taken := getattr(endpoint, "empty", None)) is not None:
         responses[str(taken)] = {"description": "Accepted, without a body"}
     if returns is not None:
@@ -106,13 +108,12 @@ def _guarded(operation: Json, roles: Collection[str]) -> Json:
     """An operation with what the gate answers, where it asks for a token."""
     if "anyone" in roles:
         return operation
-    refused = {str(status): _refusal(status, {}) for status in AT_THE_GATE}
+    refused = {str(status): _refusal(status) for status in AT_THE_GATE}
     return {**operation, "security": [{TOKEN: []}], "responses": {**refused, **operation["responses"]}}
 
 
-def _refusal(status: int, schemas: Json) -> Json:
-    schemas.setdefault("ErrorReply", ErrorReply.model_json_schema())
-    content = {"application/json": {"schema": {"$ref": COMPONENTS.format(name="ErrorReply")}}}
+def _refusal(status: int) -> Json:
+    content = {"application/json": {"schema": {"$ref": COMPONENTS.format(name=ErrorReply.__name__)}}}
     return {"description": WHY[status], "content": content}
 
 
