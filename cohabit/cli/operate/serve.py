@@ -167,14 +167,14 @@ def run_serve(
     workers: int | None,
 ) -> None:
     """See `cohabit serve`."""
+    own = settings.advisor
+    _refuse_open_host(own)
     from cohabit.cli.admin.token import local_name
     from cohabit.server.assembly import bill_office_in, office_in
     from cohabit.server.main import Front, Listening, SchedulerListener, run
     from cohabit.server.peer_discovery import others
 
-    own = settings.advisor
     schedulers_at = own.scheduler_port if scheduler_port is None else scheduler_port
-    _refuse_open_host(own)
     hold_few_heaps()
     source = source_of(settings, registry, snapshots)
     serving = source.opened(lambda: time_ns() // 1000)
