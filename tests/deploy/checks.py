@@ -1,8 +1,10 @@
 """Checks of manifests: each tells of whatever would not run, or would run with more rights than it needs."""
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -119,13 +121,15 @@ Check = Callable[[list[Manifest]], Iterator[str]]
 def fits_its_schema(found: list[Manifest]) -> Iterator[str]:
     """Fields that a kind does not have, lacks or has otherwise; all names once."""
     for manifest in found:
-        if problem := _schema_problem(manifest):
+        if problem := _schema_problem(json.dumps(manifest)):
             yield f"{name_of(manifest)}: {problem}"
     names = [name_of(manifest) for manifest in found]
     yield from (f"{name}: twice" for name in sorted({name for name in names if names.count(name) > 1}))
 
 
-def _schema_problem(manifest: Manifest) -> str:
+@cache
+def _schema_problem(text: str) -> str:
+    manifest = json.loads(text)
     try:
         if manifest["kind"] in MONITORS:
             jsonschema_rs.validate(MONITORS[manifest["kind"]], manifest["spec"])

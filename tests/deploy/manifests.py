@@ -22,11 +22,11 @@ DEFAULT_ACCOUNT = "default"
 
 def read(folder: Path) -> list[Manifest]:
     """Everything that a kustomization makes, but for namespaces, images and hashes in names."""
-    of = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    [of] = documents(folder / "kustomization.yaml")
     found: list[Manifest] = []
     for name in of.get("resources", ()):
         path = folder / name
-        found += read(path) if path.is_dir() else list(yaml.safe_load_all(path.read_text()))
+        found += read(path) if path.is_dir() else documents(path)
     for generated in of.get("configMapGenerator", ()):
         _generate(found, folder, generated)
     parts = [_component(folder / name) for name in of.get("components", ())]
@@ -36,10 +36,15 @@ def read(folder: Path) -> list[Manifest]:
     return deepcopy(found)  # no two share what an anchor or a generator made
 
 
+def documents(path: Path) -> list[Any]:
+    """What a file of YAML holds, read by the parser in C."""
+    return list(yaml.load_all(path.read_text(), yaml.CSafeLoader))
+
+
 def _component(folder: Path) -> tuple[list[Manifest], list[Any]]:
-    of = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    [of] = documents(folder / "kustomization.yaml")
     files = (folder / name for name in of.get("resources", ()))
-    return [manifest for path in files for manifest in yaml.safe_load_all(path.read_text())], of["patches"]
+    return [manifest for path in files for manifest in documents(path)], of["patches"]
 
 
 def _generate(found: list[Manifest], folder: Path, of: Any) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,15 @@ from tests.deploy.manifests import (
 )
 
 
-@pytest.fixture
-def example() -> list[Manifest]:
-    """What the example makes: everything there is, with names filled in."""
+@pytest.fixture(scope="module")
+def made() -> list[Manifest]:
     return read(EXAMPLE)
+
+
+@pytest.fixture
+def example(made: list[Manifest]) -> list[Manifest]:
+    """What the example makes: everything there is, with names filled in."""
+    return deepcopy(made)
 
 
 @pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
@@ -86,13 +92,18 @@ def secured(folder: Path) -> list[Manifest]:
     return read(folder)
 
 
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    return secured(tmp_path_factory.mktemp("asking"))
+
+
 @pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
-def test_nothing_is_to_complain_of_where_brokers_ask_who_one_is(check: Check, tmp_path: Path) -> None:
-    assert list(check(secured(tmp_path))) == []
+def test_nothing_is_to_complain_of_where_brokers_ask_who_one_is(check: Check, asking: list[Manifest]) -> None:
+    assert list(check(asking)) == []
 
 
-def test_whoever_speaks_to_such_brokers_has_what_the_settings_name_and_nobody_else(tmp_path: Path) -> None:
-    found = secured(tmp_path)
+def test_whoever_speaks_to_such_brokers_has_what_the_settings_name_and_nobody_else(asking: list[Manifest]) -> None:
+    found = asking
     mounted, speaking = set(), set()
     for name, pod in pods(found):
         for container in containers(pod):
