@@ -6,15 +6,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from secrets import token_bytes
+from secrets import token_bytes, token_hex
 from time import monotonic, time_ns
 
 from httpx2 import Client, ConnectError
 
-from advisor.auth.api_tokens import TokenRole
+from advisor.auth.api_tokens import TokenRole, shown
 from advisor.auth.audit_log import Entry, entries
-from advisor.auth.token_store import Doer, create_token, revoke_token
+from advisor.auth.session_store import open_session
+from advisor.auth.token_store import Doer, create_token, find_token, revoke_token
 from advisor.cluster.snapshot import Snapshot, publish
 from advisor.database.engine import open_store
 from advisor.diagnosis.report_file import DiagnosisReport, write_report
@@ -43,6 +45,16 @@ class Site:
             team = "shop" if role == "team" else None
             more = {"expires_us": now_us + HOUR_US, "doer": doer, "random_bytes": token_bytes, "team": team}
             return create_token(store, name, role, **more)  # type: ignore[arg-type]
+
+    def session(self, name: str, role: TokenRole) -> str:
+        """What the cookie says of whoever has logged in with a new token."""
+        cookie, now_us, asked = token_hex(32), time_ns() // 1000, shown(self.token(name, role))
+        assert asked is not None
+        with open_store(self.store) as store:
+            token = find_token(store, asked, now_us).token
+            assert token is not None
+            open_session(store, sha256(cookie.encode()).digest(), token, now_us=now_us, request_id="test")
+        return cookie
 
     def revoke(self, name: str) -> None:
         with open_store(self.store) as store:
