@@ -17,7 +17,7 @@ from tests.fuzzing.attempt import ACCEPTED, Crash, attempt, broken_inputs
 from tests.fuzzing.target import Target, in_memory
 from tests.fuzzing.targets import all_targets
 
-EACH = 100
+EACH = 50
 READERS = {
     *(
         "ingest.decode.formats.format_registry",

@@ -1,6 +1,6 @@
 """Laws over lives of clusters: what was computed of what exporters report is what really happened.
 
-`make test` has 20 timelines of each format, the same ones each time. `make laws` has 1,000 new ones, and Spark computes
+`make test` has 10 timelines of each format, the same ones each time. `make laws` has 1,000 new ones, and Spark computes
 as many of all formats together. A violation names its format and seed: `draw(seed, "c")` draws that timeline again.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANY = os.environ.get("COHABIT_TEST_PROFILE") == "laws"
-COUNT = 1000 if MANY else 20
+COUNT = 1000 if MANY else 10
 FIRST = int(np.random.default_rng().integers(1 << 30)) if MANY else 0
 LIVE: tuple[Law, ...] = (laws.live_is_batch, laws.nothing_ended_is_advised_on, laws.who_runs_is_advised_on)
 EVERY = 1 if MANY else 4
