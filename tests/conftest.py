@@ -1,5 +1,6 @@
 """Fixtures that every test folder may use: outside parts that are real, started once a run."""
 
+import gc
 import importlib
 import os
 from collections.abc import Callable, Iterator
@@ -37,6 +38,16 @@ os.environ |= dict.fromkeys(("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"), "-XX:T
 settings.register_profile("cohabit", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("laws", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("COHABIT_TEST_PROFILE", "cohabit"))
+
+
+gc.disable()
+"""While tests are collected nearly nothing ends."""
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the collector of garbage need not look at it again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
