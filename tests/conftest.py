@@ -56,11 +56,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+TOGETHER = {
+    "spark": ("features/jobs/", "features/training/test_s", "docs/test_reading", "ingest/kafka_io/test_secured"),
+    "stage": ("advisor/diagnosis/",),
+}
+"""Files that share a process, since a Spark, or another fixture of a session, takes ten seconds of a processor."""
+
+
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # it has no types
     """A process runs whole files; of lives of clusters, that have a lake of each format, whole formats."""
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, name = nodeid.partition("::")
+        for shared, places in TOGETHER.items():
+            if path.removeprefix("tests/").startswith(places):
+                return shared
         return path + name.partition("[")[2].rpartition("-")[0] * path.startswith("tests/life/")
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from advisor.diagnosis.analyse import DEMANDS, RESOURCES, Evidence, Pins, diagnose
 from advisor.diagnosis.coverage import Coverage
 from advisor.diagnosis.report_file import read_report
-from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene, cast_of, played
+from benchmarks.antagonists import ARRIVE_S, EVERY_S, START_S, STAY_S, Cast, Scene
 from benchmarks.diagnosis import Case, Tables, cases_of, judged, late_of, tables_of
 from benchmarks.diagnosis_measured import LOUD, measured
 from cohabit.cli.main import app
@@ -32,15 +32,9 @@ from features.schema.tables import TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.cpuset import membership
 from ingest.simulator.messages import node_name
+from tests.advisor.diagnosis.conftest import HOURS
 
-HOURS = 5
 TIMES = [START_S + hour * EVERY_S + ARRIVE_S + STAY_S - LABEL_US / 1e6 for hour in range(2, HOURS)]
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> tuple[Cast, Lake, list[Scene]]:
-    cast = cast_of("queueing", 7, loud=True, per_node=4, hours=HOURS)
-    return cast, *played(cast, tmp_path_factory.mktemp("stage"), 7)
 
 
 @pytest.fixture(scope="module")

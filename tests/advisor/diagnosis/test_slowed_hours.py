@@ -17,7 +17,7 @@ from advisor.billing.interference.claims import hour_bound, victims_of
 from advisor.diagnosis.analyse import Evidence
 from advisor.diagnosis.slowdown_outliers import ALONE, Signs, Windows
 from advisor.diagnosis.slowed_hours import HOUR_US, METHOD, added_by, lower_bounds, slowed_hours
-from benchmarks.antagonists import START_S, Cast, Scene, cast_of, played
+from benchmarks.antagonists import START_S, Cast, Scene
 from benchmarks.diagnosis import tables_of
 from benchmarks.transfers import truths
 from cohabit.billing.slowed_days import days_to_judge, judge_days, unjudged
@@ -26,19 +26,13 @@ from features.schema.tables import SLOWED, TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import OffsetRange
 from ingest.schema.tables import USAGE
+from tests.advisor.diagnosis.conftest import HOURS
 from tests.landed import land_rows
 
-HOURS = 5
 START_US = round(START_S * 1e6)
 FIRST_US, END_US = START_US + 2 * HOUR_US, START_US + HOURS * HOUR_US
 DAY = datetime.fromtimestamp(START_S, UTC)
 Stage = tuple[Cast, Lake, list[Scene]]
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    cast = cast_of("queueing", 7, loud=True, per_node=4, hours=HOURS)
-    return cast, *played(cast, tmp_path_factory.mktemp("stage"), 7)
 
 
 @pytest.fixture(scope="module")
