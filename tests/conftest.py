@@ -124,6 +124,12 @@ def migrated_postgres(postgres: NewDatabase) -> Callable[[], str]:
     return lambda: postgres(like=address)
 
 
+@pytest.fixture
+def postgres_address(migrated_postgres: Callable[[], str]) -> Iterator[str]:
+    """One of those for a test, after which it is gone: each takes 8 MB and hundreds of files."""
+    yield from _until_dropped(migrated_postgres())
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a store can be made, on each database that there may be."""
@@ -139,7 +145,7 @@ def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[st
     if request.param == "sqlite":
         yield migrated_file(tmp_path / "store.sqlite")
     else:
-        yield from _until_dropped(request.getfixturevalue("migrated_postgres")())
+        yield request.getfixturevalue("postgres_address")
 
 
 def _until_dropped(address: str) -> Iterator[str]:

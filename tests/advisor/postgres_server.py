@@ -19,6 +19,7 @@ import psycopg
 
 from ingest.devkafka import child_process as supervise
 from ingest.devkafka.broker import free_ports
+from tests.fuzzing.target import in_memory
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "postgres.sh"
 START_LIMIT_S = 30.0
@@ -51,8 +52,8 @@ class NewDatabase(Protocol):
 @contextmanager
 def running_postgres() -> Iterator[NewDatabase]:
     """A server, stopped on the way out; each call makes a database and returns its address."""
-    programs = _programs()
-    folder, (port,), password = Path(tempfile.mkdtemp(prefix="cohabit-postgres-")), free_ports(1), secrets.token_hex(16)
+    programs, (port,), password = _programs(), free_ports(1), secrets.token_hex(16)
+    folder = Path(tempfile.mkdtemp(prefix="cohabit-postgres-", dir=in_memory()))
     try:
         _prepare(folder, programs, password)
         with _running(folder, programs, port):
@@ -154,5 +155,6 @@ def dropped(database: str) -> None:
 def _new_database(address: str, name: str, like: str) -> str:
     names = (psycopg.sql.Identifier(one) for one in (name, like.rpartition("/")[2]))
     with closing(psycopg.connect(f"{address}/postgres", autocommit=True)) as connection:
-        connection.execute(psycopg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+        files = " STRATEGY FILE_COPY" * (connection.info.server_version >= 150_000)  # older ones know no other way
+        connection.execute(psycopg.sql.SQL("CREATE DATABASE {} TEMPLATE {}" + files).format(*names))
     return f"{address}/{name}"

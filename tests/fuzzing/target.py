@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import disk_usage
 
 Refusals = tuple[type[BaseException], ...]
 
@@ -33,9 +34,9 @@ class Target:
 
 
 def in_memory() -> Path | None:
-    """Where folders lie in memory; None where there is no such place."""
+    """Where folders lie in memory; None where there is no such place, or a small one as in a container."""
     place = Path("/dev/shm")  # noqa: S108
-    return place if place.is_dir() else None
+    return place if place.is_dir() and disk_usage(place).free >= 1 << 30 else None
 
 
 def of_text(read: Callable[[str], object]) -> Callable[[bytes], object]:

@@ -1,7 +1,7 @@
 """Each listener answers as its OpenAPI says: schemathesis asks what fits the description, and what does not."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,9 +71,9 @@ def held(app: FastAPI, headers: Mapping[str, str] | None = None) -> Held:
 
 
 @pytest.fixture
-def guarding(migrated_postgres: Callable[[], str]) -> Iterator[Guarded]:
+def guarding(postgres_address: str) -> Iterator[Guarded]:
     """On the database that takes less: SQLite has tests of the store itself."""
-    with open_store(migrated_postgres()) as store:
+    with open_store(postgres_address) as store:
         yield Guarded(store)
 
 

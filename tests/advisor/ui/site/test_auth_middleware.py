@@ -1,6 +1,6 @@
 """The gate of the pages: who sees what, and from where a form must come."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,9 +41,9 @@ PAGES = roles_of(
 
 
 @pytest.fixture
-def guarding(migrated_postgres: Callable[[], str]) -> Iterator[Guarded]:
+def guarding(postgres_address: str) -> Iterator[Guarded]:
     """On the database that takes less: SQLite has tests of the store itself."""
-    with open_store(migrated_postgres()) as store:
+    with open_store(postgres_address) as store:
         yield Guarded(store)
 
 
