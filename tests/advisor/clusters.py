@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -155,8 +156,9 @@ def training_table(rows: int = 480, apps: int = 8) -> pa.Table:
     )
 
 
+@cache
 def trained() -> Placement:
-    """A small model, trained as the real one is, with trees of their own for apps learnt from."""
+    """A small model, trained as the real one is, with trees of their own for apps learnt from; once in a process."""
     rows = read_rows(training_table())
     medians = training_fills(rows.raw)
     made = train(rows.dataset(medians), CONFIG)

@@ -14,6 +14,7 @@ from models.estimator.predictor import Predictor
 from models.forms.tree_arrays import ZERO_BAND, Forest
 from models.training.trainer import fit, open_fitted
 from tests.models.simulated import CONFIG, Simulated, simulated
+from tests.shared import once
 
 Floats = NDArray[np.float64]
 Train = Callable[..., lgb.Booster]
@@ -103,14 +104,14 @@ def placements() -> Callable[..., Dataset]:
 
 @pytest.fixture(scope="session")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    """Three hours of a small simulated cluster, landed and derived."""
-    return simulated(tmp_path_factory.mktemp("simulated"))
+    """Three hours of a small simulated cluster, landed and derived, by one of the processes for all."""
+    return once(tmp_path_factory, "learnt", lambda: simulated(tmp_path_factory.mktemp("simulated")))
 
 
 @pytest.fixture(scope="session")
-def placement(learnt: Simulated) -> Placement:
+def placement(learnt: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Placement:
     """A model of all its rows."""
-    return fit(learnt.rows, CONFIG)
+    return once(tmp_path_factory, "placement", lambda: fit(learnt.rows, CONFIG))
 
 
 @pytest.fixture(scope="session")
