@@ -176,7 +176,7 @@ def test_a_worker_that_dies_is_started_again_and_no_count_is_lost(pair: tuple[Se
     assert other.ask() == 200
 
 
-def test_all_workers_steer_and_a_reservation_serves_one_pod(tmp_path: Path) -> None:
+def test_all_workers_steer_a_reservation_serves_one_pod_and_all_end_when_the_first_is_killed(tmp_path: Path) -> None:
     fill(tmp_path)
     with (
         migrated_store(tmp_path / "store.sqlite") as store,
@@ -190,6 +190,10 @@ def test_all_workers_steer_and_a_reservation_serves_one_pod(tmp_path: Path) -> N
         firsts = [f"first-{number}" for number in range(4)]
         until(lambda: any(steers_always(served, uid) for uid in firsts), "not all workers steer one pod")
         others = [served.points(f"second-{i}") for i in range(20)]
+        family = children_of(served.process.pid)
+        served.process.kill()
+        assert served.process.wait(10) == -signal.SIGKILL
+        until(lambda: not any(map(is_running, family)), "all have ended")
 
     assert STEERED not in others
 
@@ -239,22 +243,16 @@ def test_a_table_process_that_was_killed_hears_of_new_classes_when_it_is_back(pa
     assert server.table() != killed
 
 
-def test_all_processes_end_with_the_first_and_when_it_is_killed(folder: Path) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with serve(folder, "--scheduler-port", "0", "--workers", "2") as server:
-            until(lambda: len(server.workers()) == 1, "a worker listens")
-            family = children_of(server.process.pid)
-            server.process.send_signal(number)
-            assert server.process.wait(10) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
-            until(lambda: not any(map(is_running, family)), "all have ended")  # noqa: B023
-
-
-def test_all_processes_of_a_server_log_in_one_form_to_standard_error(tmp_path: Path) -> None:
+def test_all_processes_of_a_server_log_in_one_form_to_standard_error_and_end_with_the_first(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with serve(tmp_path, "--scheduler-port", "0", "--workers", "2", log=log) as server:
         until(lambda: log.read_text().count('"no_bundle"') == 3, "the first process, the worker and the table say it")
+        until(lambda: len(server.workers()) == 1, "a worker listens")
+        family = children_of(server.process.pid)
         server.process.terminate()
         told, _ = server.process.communicate(timeout=10)
+        assert server.process.returncode == 0
+        until(lambda: not any(map(is_running, family)), "all have ended")
 
     assert told.splitlines() == ["all scores are 0 for now: no_bundle"]
     assert {json.loads(line)["event"] for line in log.read_text().splitlines()} == {
