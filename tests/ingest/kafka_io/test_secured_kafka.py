@@ -1,7 +1,7 @@
 """Kafka over TLS: certificates, passwords, and what is told where one of them is wrong; against a real broker."""
 
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -13,13 +13,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from kafka import KafkaAdminClient
 from kafka.admin import UserScramCredentialUpsertion
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
 
+from cohabit.cli.main import app
 from features.schema.tables import TABLES
 from ingest.devkafka.broker import HOST, Broker, free_ports, running_broker
 from ingest.kafka_io.client import connect
 from ingest.kafka_io.connection import Brokers, Protocol, for_python, for_spark
 from ingest.lake.tables import Lake
-from tests.advisor.commands import run
+from tests.advisor.commands import environment, run
 
 pytestmark = pytest.mark.slow
 
@@ -128,6 +130,13 @@ def test_records_go_there_and_land_by_password(secured: Secured, tmp_path: Path)
     assert lake.read("nodes").num_rows > 0
 
 
+def command(secured: Secured, listener: str, *words: str, **changes: str) -> Result:
+    """The same in this process."""
+    done = CliRunner().invoke(app, words, env=environment(secured.folder, **secured.settings(listener, **changes)))
+    assert PASSWORD not in done.output
+    return done
+
+
 BELIEVED: tuple[Case, ...] = (
     (PASSWORDS, {}, ""),
     (PASSWORDS, {"mechanism": "SCRAM-SHA-256"}, ""),
@@ -142,26 +151,24 @@ REFUSED: tuple[Case, ...] = (
 )
 
 
-def topics(secured: Secured, folder: Path, cases: Sequence[Case]) -> list[subprocess.CompletedProcess[str]]:
-    """What `cohabit dev topics` prints in each case; all run at once, since most of each is waiting."""
-
-    def one(case: Case) -> subprocess.CompletedProcess[str]:
-        listener, changes, _ = case
-        files = {name: str(secured.folder / text) for name, text in changes.items() if text and name != "mechanism"}
-        return cohabit(folder, "dev topics", secured.settings(listener, **{**changes, **files}))
-
-    with ThreadPoolExecutor(len(cases)) as pool:
-        return list(pool.map(one, cases))
-
-
-def test_each_way_to_say_who_one_is_is_believed(secured: Secured, tmp_path: Path) -> None:
-    for (listener, _, _), done in zip(BELIEVED, topics(secured, tmp_path, BELIEVED), strict=True):
-        assert done.returncode == 0, done.stderr
+def test_each_way_to_say_who_one_is_is_believed(secured: Secured) -> None:
+    for listener, changes, _ in BELIEVED:
+        done = command(secured, listener, "dev", "topics", **changes)
+        assert done.exit_code == 0, done.stderr
         assert f"topics on {HOST}:{secured.ports[listener]}" in done.stdout
 
 
 def test_what_is_wrong_is_said_in_a_line(secured: Secured, tmp_path: Path) -> None:
-    for (_, _, says), done in zip(REFUSED, topics(secured, tmp_path, REFUSED), strict=True):
+    """All run at once, since most of each is waiting."""
+
+    def one(case: Case) -> subprocess.CompletedProcess[str]:
+        listener, changes, _ = case
+        files = {name: str(secured.folder / text) for name, text in changes.items() if text}
+        return cohabit(tmp_path, "dev topics", secured.settings(listener, **{**changes, **files}))
+
+    with ThreadPoolExecutor(len(REFUSED)) as pool:
+        told = list(pool.map(one, REFUSED))
+    for (_, _, says), done in zip(REFUSED, told, strict=True):
         error = done.stderr.splitlines()[-1]
         assert done.returncode == 1
         assert error.startswith("error: no Kafka broker answers at")
@@ -169,14 +176,14 @@ def test_what_is_wrong_is_said_in_a_line(secured: Secured, tmp_path: Path) -> No
         assert "Traceback" not in done.stderr
 
 
-def test_what_goes_with_it_is_looked_at_by_a_check(secured: Secured, tmp_path: Path) -> None:
-    good = cohabit(tmp_path, "admin config check", secured.settings(PASSWORDS))
-    bad = cohabit(tmp_path, "admin config check", secured.settings(PASSWORDS, ca=str(secured.folder / "password")))
-    shown = cohabit(tmp_path, "admin config show", secured.settings(PASSWORDS))
+def test_what_goes_with_it_is_looked_at_by_a_check(secured: Secured) -> None:
+    good = command(secured, PASSWORDS, "admin", "config", "check")
+    bad = command(secured, PASSWORDS, "admin", "config", "check", ca=str(secured.folder / "password"))
+    shown = command(secured, PASSWORDS, "admin", "config", "show")
 
     assert "SASL_SSL; what goes with it can be read" in " ".join(good.stdout.split())
     assert "COHABIT_KAFKA__PROTOCOL" in bad.stdout
-    assert bad.returncode == 1
+    assert bad.exit_code == 1
     assert str(secured.folder / "password") in shown.stdout
 
 
