@@ -60,7 +60,8 @@ USAGE = {
 }
 """Inputs by the columns of `usage` that they fill."""
 INPUTS = (*USAGE, "placements", "nodes")
-REMOVED = [(), *((one,) for one in INPUTS), *combinations(INPUTS, 2), ("requests", "cpi", "psi"), INPUTS]
+PAIRS = [pytest.param(two, marks=pytest.mark.long) for two in combinations(INPUTS, 2) if "psi" not in two]
+REMOVED = [(), *((one,) for one in INPUTS), *(("psi", one) for one in INPUTS[1:]), ("requests", "cpi", "psi"), INPUTS]
 UNREAD = ("contention", "antagonists", "training", "dead_letters")
 ALL_WELL = ("no victims", "No victims", "is not a victim")
 
@@ -130,7 +131,7 @@ def faces(tmp_path_factory: pytest.TempPathFactory) -> Faces:
     return Faces(serving, TestClient(create_app(serving)), loopback)
 
 
-@pytest.mark.parametrize("removed", REMOVED, ids=lambda removed: " ".join(removed) or "nothing")
+@pytest.mark.parametrize("removed", [*REMOVED, *PAIRS], ids=lambda removed: " ".join(removed) or "nothing")
 def test_nobody_is_said_to_be_well_of_what_was_not_looked_at(
     whole: Lake, usage: pa.Table, faces: Faces, tmp_path: Path, removed: tuple[str, ...]
 ) -> None:
@@ -186,7 +187,7 @@ def desk(whole: Lake, bundle: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("removed", REMOVED, ids=lambda removed: " ".join(removed) or "nothing")
+@pytest.mark.parametrize("removed", [*REMOVED, *PAIRS], ids=lambda removed: " ".join(removed) or "nothing")
 def test_plans_drift_and_bills_say_what_was_not_looked_at(
     whole: Lake, usage: pa.Table, desk: dict[str, str], tmp_path: Path, removed: tuple[str, ...]
 ) -> None:
