@@ -2,14 +2,13 @@
 
 import base64
 import json
-import subprocess
-import sys
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
 
+from e2e.kube.__main__ import main
 from e2e.kube.advisor import counts_in
 from e2e.kube.api import Api
 from e2e.kube.binaries import ETCD, KUBERNETES, MODULE, binaries, versions
@@ -22,8 +21,6 @@ from e2e.kube.scheduler_log import SchedulerLog, scores_in, verdict, waits_s
 from e2e.kube.targets import TARGET, as_created, extender
 from e2e.kube.workloads import Changed, Kubelet, Labels, Metadata, Pod, Spec, Status, budget_body, deployment_body
 from tests.advisor.clusters import snapshot
-
-ROOT = Path(__file__).parents[2]
 
 BOUND = (
     b'I1120 20:04:53.%06d    4711 schedule_one.go:481] "Successfully bound pod to node" pod="default/%b" '
@@ -208,13 +205,13 @@ def test_free_ports_differ_and_nobody_listens_there() -> None:
     assert not any(answers(port) for port in ports)
 
 
-def test_the_command_explains_itself() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "e2e.kube", "--help"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+def test_the_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {"--nodes", "--pods", "--sampled", "--moves", "--moves-only"} <= set(done.stdout.split())
+    said = capsys.readouterr()
+    assert not said.err
+    assert {"--nodes", "--pods", "--sampled", "--moves", "--moves-only"} <= set(said.out.split())
 
 
 def test_the_extender_of_drawn_clusters_passes_the_target_where_it_is_offered() -> None:
