@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.data.impute import impute
+from models.estimator.feature_matrix import Rows
 from models.estimator.fitted_model import Placement
 from models.evaluation.onnx_parity import compare, on_thresholds, reaching
 from models.forms.tree_arrays import ZERO_BAND, parse_forest
@@ -40,6 +41,10 @@ def test_no_row_differs_in_any_bit(learnt: Simulated, placement: Placement, fore
         assert found.rows > 4 * len(learnt.rows.group)  # each row and an awkward copy of it, in batches of two sizes
 
 
+def a_quarter(learnt: Simulated) -> Rows:
+    return learnt.rows.take(np.arange(len(learnt.rows.group)) % 4 == 0)
+
+
 @pytest.mark.parametrize(
     ("share", "towards"), [(0.0, -np.inf), (0.33, np.inf), (0.71, -np.inf), (0.999, np.inf)], ids=str
 )
@@ -54,7 +59,7 @@ def test_one_threshold_moved_by_one_unit_in_the_last_place_is_found(
 
     moved = replace(forest_of_many, residual=replace(forest, threshold=threshold))
 
-    assert compare(learnt.rows, moved, CONFIG).differing > 0
+    assert compare(a_quarter(learnt), moved, CONFIG).differing > 0
 
 
 def test_the_leaves_of_one_tree_moved_by_one_unit_in_the_last_place_are_found(
@@ -68,4 +73,4 @@ def test_the_leaves_of_one_tree_moved_by_one_unit_in_the_last_place_are_found(
 
     moved = replace(forest_of_many, residual=replace(forest, leaf_value=leaves))
 
-    assert compare(learnt.rows, moved, CONFIG).differing > 0
+    assert compare(a_quarter(learnt), moved, CONFIG).differing > 0

@@ -63,17 +63,18 @@ def test_whoever_is_judged_was_not_learnt_from(learnt: Simulated) -> None:
 
 
 def test_models_of_unseen_apps_are_trained_once_for_both_questions_and_say_the_same(learnt: Simulated) -> None:
-    questions, quick = standard_questions(learnt.rows, folds=2, origins=1), TrainConfig(2, 2, folds=2)
-    trainer = Trainer(learnt.rows, quick)
+    rows = learnt.rows.take(np.arange(len(learnt.rows.time)) % 4 == 0)
+    questions, quick = standard_questions(rows, folds=2, origins=1), TrainConfig(2, 2, folds=2)
+    trainer = Trainer(rows, quick)
 
     known, cold = (trainer.judge(questions[name], lambda _: None) for name in ("leave_app_out", "cold_app"))
 
-    alone = judge(learnt.rows, questions["cold_app"], quick, lambda _: None)
+    alone = judge(rows, questions["cold_app"], quick, lambda _: None)
     assert len(trainer.done) == 2
     np.testing.assert_array_equal(cold.predicted[OURS], alone.predicted[OURS])
     assert not np.array_equal(cold.predicted[OURS], known.predicted[OURS])
-    np.testing.assert_array_equal(learnt.rows.log_slowdown[known.where], known.rows.log_slowdown)
-    assert sorted(known.where) == list(range(len(learnt.rows.time)))
+    np.testing.assert_array_equal(rows.log_slowdown[known.where], known.rows.log_slowdown)
+    assert sorted(known.where) == list(range(len(rows.time)))
 
 
 def mixed(rows: Floats, n: int, rng: np.random.Generator) -> Floats:
