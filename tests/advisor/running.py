@@ -20,13 +20,18 @@ from tests.advisor.clusters import snapshot, trained, write
 class Running:
     """Its process, and its two addresses: for people, for schedulers."""
 
-    pid: int
+    process: "subprocess.Popen[str]"
     main: str
     scheduler: str
 
+    def stop(self) -> int:
+        """Its exit code once it was told to end."""
+        self.process.terminate()
+        return self.process.wait(timeout=8)
+
     def peak_mib(self) -> float:
         """The most memory that it ever had."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
 
 
@@ -38,17 +43,17 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Running]:
-    """`cohabit serve` over a folder, ended with the block."""
+def running(folder: Path, *words: str) -> Iterator[Running]:
+    """`cohabit serve` over a folder, ended with the block; of options that are given twice the last counts."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
     folders = {f"COHABIT_{name.upper()}": str(folder / name) for name in ("registry", "snapshots")}
-    command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", "0"]
+    command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", "0", *words]
     settings = {**kept, **folders, "COLUMNS": "200"}
     with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             main, scheduler = re.findall(r"http://[\d.:]+", process.stdout.readline())
-            yield Running(process.pid, main, scheduler)
+            yield Running(process, main, scheduler)
         finally:
             process.terminate()
 

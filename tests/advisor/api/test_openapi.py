@@ -19,9 +19,8 @@ from advisor.database.engine import open_store
 from advisor.placement.prioritizer import Prioritizer
 from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.billing.bill_offices import bill_office
-from tests.advisor.plans.offices import Bureau, mixed
+from tests.advisor.plans.offices import Bureau
 from tests.advisor.processes import Process
-from tests.advisor.stores import migrated_store
 
 pytestmark = pytest.mark.slow
 
@@ -75,14 +74,6 @@ def guarding(postgres_address: str) -> Iterator[Guarded]:
     """On the database that takes less: SQLite has tests of the store itself."""
     with open_store(postgres_address) as store:
         yield Guarded(store)
-
-
-@pytest.fixture
-def bureau(tmp_path: Path) -> Iterator[Bureau]:
-    with migrated_store(tmp_path / "proposals.sqlite") as store:
-        made = Bureau(store)
-        made.put(mixed())
-        yield made
 
 
 def described(app: FastAPI) -> dict[str, dict[str, list[str]]]:

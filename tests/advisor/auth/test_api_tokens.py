@@ -24,17 +24,11 @@ from advisor.auth.token_store import (
     find_token,
     revoke_token,
 )
-from advisor.database.engine import TOKENS, open_store, reading, writing
+from advisor.database.engine import TOKENS, reading, writing
 from advisor.errors import AdvisorError, UnknownRole
 
 DOER = Doer("local:me", 1_000, "r1")
 DAY_US = 86_400 * 10**6
-
-
-@pytest.fixture
-def store(store_address: str) -> Iterator[Engine]:
-    with open_store(store_address) as engine:
-        yield engine
 
 
 def made(store: Engine, name: str = "ci", **more: object) -> str:

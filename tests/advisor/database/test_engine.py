@@ -30,12 +30,6 @@ def empty(empty_address: str) -> Iterator[Engine]:
         yield engine
 
 
-@pytest.fixture
-def store(store_address: str) -> Iterator[Engine]:
-    with open_store(store_address) as engine:
-        yield engine
-
-
 def test_a_store_that_was_not_made_is_refused_with_the_command_that_makes_it(empty: Engine) -> None:
     with pytest.raises(
         StoreOutdated, match=f"has no tables, but version {newest_version()}.*cohabit admin database migrate"

@@ -1,6 +1,6 @@
 """Reservations in SQL, and who reads them: the same on SQLite and PostgreSQL; nothing fails where there is no store."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from queue import Queue
@@ -19,12 +19,6 @@ from cohabit.server.reservation_poller import ReservationPoller
 from tests.advisor.steered import reservation
 
 WITHIN_S = 20.0
-
-
-@pytest.fixture
-def store(store_address: str) -> Iterator[Engine]:
-    with open_store(store_address) as engine:
-        yield engine
 
 
 def add(store: Engine, *reservations: Reservation) -> None:

@@ -1,6 +1,6 @@
 """The desk: whoever decides saw the newest version, whatever order things happen in, on SQLite and on PostgreSQL."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier, Event, Thread
@@ -26,12 +26,6 @@ from tests.advisor.postgres_server import NewDatabase
 
 SRE = Actor("ada", "sre", "r1")
 OTHER = Actor("bob", "sre", "r2")
-
-
-@pytest.fixture
-def store(store_address: str) -> Iterator[Engine]:
-    with open_store(store_address) as engine:
-        yield engine
 
 
 class Clock:

@@ -43,11 +43,6 @@ LATER_US = round((END - timedelta(hours=5)).timestamp() * 1e6)
 TWO_BOOKS = [replace(price_book(), end_us=LATER_US), price_book("2026-11b", LATER_US)]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return lake_of(tmp_path / "lake", rows(), pool_rows())
-
-
 def drafted(lake: Lake, folder: Path, books: object = None) -> Draft:
     found = books or [price_book()]
     return draft_of(lake, "c", PERIOD, books=found, folder=folder, progress=lambda *_: None)  # type: ignore[arg-type]

@@ -20,16 +20,11 @@ from cohabit.cli.main import app
 from cohabit.config.logs import set_up_logs
 from ingest.lake.tables import Lake
 from ingest.lake.upkeep import expire
-from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, rows
+from tests.advisor.billing.metered_month import HOURS, price_book
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 Run = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return lake_of(tmp_path / "lake", rows(), pool_rows())
 
 
 @pytest.fixture

@@ -1,15 +1,12 @@
 """Serve: two loopback listeners in a process of their own, on ports that are free, until told to stop."""
 
-import os
-import re
-import signal
 import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, time_ns
 from urllib.error import HTTPError
@@ -22,6 +19,7 @@ from cohabit.config.errors import CohabitError
 from cohabit.server.sockets import HOST, LAST_PORT, PORTS_TRIED, free_socket
 from models.registry.registry import Registry
 from tests.advisor.clusters import snapshot, trained, write
+from tests.advisor.running import Running, running
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,44 +89,10 @@ def test_the_range_ends_at_the_last_port() -> None:
             free_socket(LAST_PORT - 1)
 
 
-@dataclass
-class Served:
-    """A running `cohabit serve` and where it listens."""
-
-    process: "subprocess.Popen[str]"
-    main: str
-    scheduler: str
-
-    def post(self, url: str, body: object) -> object:
-        request = urllib.request.Request(url, orjson.dumps(body), {"Content-Type": "application/json"})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
-            return orjson.loads(reply.read())
-
-    def scores(self) -> dict[str, object]:
-        found = self.post(f"{self.main}/v1/scores", {"app": "web"})
-        assert isinstance(found, dict)
-        return found
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=8)
-
-
-@contextmanager
-def serving(folder: Path, *words: str) -> Iterator[Served]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("COHABIT_")}
-    folders = {f"COHABIT_{name.upper()}": str(folder / name) for name in ("registry", "snapshots")}
-    command = [sys.executable, "-m", "cohabit", "serve", *(() if "--port" in words else ("--port", "0"))]
-    command += [*(() if "--scheduler-port" in words else ("--scheduler-port", "0")), *words]
-    with subprocess.Popen(
-        command, cwd=ROOT, env={**kept, **folders, "COLUMNS": "200"}, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            main, scheduler = re.findall(r"http://[\d.:]+", process.stdout.readline())
-            yield Served(process, main, scheduler)
-        finally:
-            process.kill()
+def post(url: str, body: object) -> object:
+    request = urllib.request.Request(url, orjson.dumps(body), {"Content-Type": "application/json"})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
+        return orjson.loads(reply.read())
 
 
 def publish_now(folder: Path, version: int) -> None:
@@ -147,15 +111,15 @@ def promote(folder: Path, name: str, weight: float) -> None:
 
 def test_serve_answers_the_extender_and_takes_up_what_is_new_while_it_runs(tmp_path: Path) -> None:
     names = list(snapshot().nodes)
-    with serving(tmp_path) as served:
+    with running(tmp_path) as served:
         asked = {"Pod": {"metadata": {"name": "x", "labels": {"app": "web"}}}, "Nodes": None, "NodeNames": names}
         url = f"{served.scheduler}/extender/prioritize"
-        neutral = served.post(url, asked)
+        neutral = post(url, asked)
 
         promote(tmp_path, "one", 1.0)
         publish_now(tmp_path, 1)
         first = until(served, lambda found: found["snapshot_version"] == 1)
-        ranked = served.post(url, asked)
+        ranked = post(url, asked)
         publish_now(tmp_path, 2)
         second = until(served, lambda found: found["snapshot_version"] == 2)
         promote(tmp_path, "two", 3.0)
@@ -176,10 +140,10 @@ def test_once_ready_the_first_request_has_a_preference(tmp_path: Path) -> None:
     names = list(snapshot().nodes)
     promote(tmp_path, "one", 1.0)
     publish_now(tmp_path, 1)
-    with serving(tmp_path) as served:
+    with running(tmp_path) as served:
         until_ready(served)
         asked = {"Pod": {"metadata": {"name": "x", "labels": {"app": "never-heard-of"}}}, "NodeNames": names}
-        first = served.post(f"{served.scheduler}/extender/prioritize", asked)
+        first = post(f"{served.scheduler}/extender/prioritize", asked)
         with urllib.request.urlopen(f"{served.main}/metrics", timeout=10) as reply:  # noqa: S310
             counts = reply.read().decode()
 
@@ -190,7 +154,7 @@ def test_once_ready_the_first_request_has_a_preference(tmp_path: Path) -> None:
 
 def test_a_slow_client_does_not_hold_up_a_restart(tmp_path: Path) -> None:
     with (
-        serving(tmp_path) as served,
+        running(tmp_path) as served,
         socket.create_connection((HOST, int(served.scheduler.rpartition(":")[2]))) as slow,
     ):
         slow.sendall(b"POST /extender/prioritize HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
@@ -198,7 +162,7 @@ def test_a_slow_client_does_not_hold_up_a_restart(tmp_path: Path) -> None:
         assert served.stop() == 0
 
 
-def until_ready(served: Served) -> None:
+def until_ready(served: Running) -> None:
     """The first 200 of /readyz."""
     deadline = monotonic() + 120
     while monotonic() < deadline:
@@ -207,11 +171,12 @@ def until_ready(served: Served) -> None:
     pytest.fail("it did not become ready")
 
 
-def until(served: Served, holds: Callable[[dict[str, object]], bool]) -> dict[str, object]:
+def until(served: Running, holds: Callable[[dict[str, object]], bool]) -> dict[str, object]:
     """The first scores for which something holds; the reloader has a few seconds."""
     deadline = monotonic() + 120
     while monotonic() < deadline:
-        found = served.scores()
+        found = post(f"{served.main}/v1/scores", {"app": "web"})
+        assert isinstance(found, dict)
         if holds(found):
             return found
     pytest.fail("it did not take up what is new within ten seconds")
@@ -226,8 +191,8 @@ def test_a_listener_for_people_moves_on_and_one_for_schedulers_never_does(tmp_pa
     first = stretch_of_free_ports(3)
     kept = str(first + 2)
 
-    with serving(tmp_path, "--port", str(first), "--scheduler-port", kept) as one:
-        with serving(tmp_path, "--port", str(first)) as other:
+    with running(tmp_path, "--port", str(first), "--scheduler-port", kept) as one:
+        with running(tmp_path, "--port", str(first)) as other:
             mains = [one.main, other.main]
             assert other.stop() == 0
         command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", kept]

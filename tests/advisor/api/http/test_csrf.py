@@ -1,24 +1,12 @@
 """Own site: an open listener answers no page of another site, by whichever name or way it asks."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from fastapi.testclient import TestClient
 
 from advisor.api.app import create_app
 from advisor.api.http.csrf import OwnSite
-from tests.advisor.plans.offices import Bureau, mixed
+from tests.advisor.plans.offices import Bureau
 from tests.advisor.processes import Process
-from tests.advisor.stores import migrated_store
-
-
-@pytest.fixture
-def bureau(tmp_path: Path) -> Iterator[Bureau]:
-    with migrated_store(tmp_path / "store.sqlite") as store:
-        made = Bureau(store)
-        made.put(mixed())
-        yield made
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Proposals over HTTP: read, decided on, exported, frozen; by whom, and what is told when it cannot be."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,15 +15,6 @@ from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.plans.made import LASTS_US, NOW_US, plan, step, who
 from tests.advisor.plans.offices import Bureau, mixed
 from tests.advisor.processes import Process
-from tests.advisor.stores import migrated_store
-
-
-@pytest.fixture
-def bureau(tmp_path: Path) -> Iterator[Bureau]:
-    with migrated_store(tmp_path / "store.sqlite") as store:
-        made = Bureau(store)
-        made.put(mixed())
-        yield made
 
 
 @pytest.fixture

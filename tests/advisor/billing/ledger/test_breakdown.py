@@ -21,13 +21,8 @@ from cohabit.billing.draft import corrections, draft_of
 from cohabit.cli.main import app
 from cohabit.config.logs import set_up_logs
 from ingest.lake.tables import Lake
-from tests.advisor.billing.metered_month import COST, HOURS, lake_of, pool_rows, price_book, put, rows
+from tests.advisor.billing.metered_month import COST, HOURS, pool_rows, price_book, put, rows
 from tests.advisor.billing.months_drawn import ANN, BOB, NOW_US, PERIOD
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return lake_of(tmp_path / "lake", rows(), pool_rows())
 
 
 def drafted(lake: Lake, folder: Path) -> Draft:

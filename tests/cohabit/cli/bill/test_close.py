@@ -15,15 +15,10 @@ from advisor.billing.ledger.periods import Period
 from cohabit.cli.main import app
 from cohabit.config.logs import set_up_logs
 from ingest.lake.tables import Lake
-from tests.advisor.billing.metered_month import HOURS, lake_of, pool_rows, price_book, put, rows
+from tests.advisor.billing.metered_month import HOURS, pool_rows, price_book, put, rows
 from tests.advisor.billing.months_drawn import NOW_US, PERIOD
 
 Run = Callable[..., str]
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return lake_of(tmp_path / "lake", rows(), pool_rows())
 
 
 @pytest.fixture

@@ -28,12 +28,6 @@ def bench_(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield found
 
 
-@pytest.fixture
-def visit(browser: Browser, bench_: Bench) -> Iterator[Visit]:
-    with visiting(browser, bench_.site) as found:
-        yield found
-
-
 def test_one_goes_from_a_month_down_to_a_line_of_an_hour(visit: Visit, bench_: Bench) -> None:
     page = visit.page
     visit.log_in("finance")

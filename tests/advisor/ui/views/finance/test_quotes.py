@@ -43,12 +43,6 @@ def bench_(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Be
         yield found
 
 
-@pytest.fixture
-def visit(browser: Browser, bench_: Bench) -> Iterator[Visit]:
-    with visiting(browser, bench_.site) as found:
-        yield found
-
-
 def test_a_new_container_is_quoted_by_keyboard_with_its_neighbours(visit: Visit, bench_: Bench) -> None:
     page = visit.page
     visit.log_in("finance")

@@ -21,12 +21,6 @@ def bench_(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield found
 
 
-@pytest.fixture
-def visit(browser: Browser, bench_: Bench) -> Iterator[Visit]:
-    with visiting(browser, bench_.site) as found:
-        yield found
-
-
 def opened(visit: Visit, bench_: Bench, role: TokenRole = "sre") -> str:
     """Log in, and go to a new proposal, whose name is told."""
     name = bench_.put().plan
