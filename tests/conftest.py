@@ -52,9 +52,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a slow test come first: one that came last would keep one process busy and the others waiting."""
+    """Files with a slow test come first, then those that train: one that came last would have the others wait."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in slow, "models" not in item.path.parts))
 
 
 TOGETHER = {
