@@ -22,7 +22,7 @@ from tests.advisor.plans.legal import Object, refusals
 
 ScorerOf = Callable[[Snapshot], ModelScorer]
 RULES = Rules(max_daily_share=1.0, holdout_share=0.0)
-CLUSTERS, SMALL = 80, 40
+CLUSTERS, SMALL = 200, 100
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def protects(budget: Object, pod: Object) -> bool:
     return app in apps and budget["metadata"]["namespace"] == pod["metadata"]["namespace"]
 
 
-def test_every_target_of_drawn_clusters_is_legal(plans: list[tuple[Drawn, Situation, Plan | None]]) -> None:
+def test_every_target_of_200_drawn_clusters_is_legal(plans: list[tuple[Drawn, Situation, Plan | None]]) -> None:
     steps, of_gangs, kinds = 0, 0, Counter[str]()
     for of, _, plan in plans:
         pods = {one["metadata"]["uid"]: one for one in of.pods}

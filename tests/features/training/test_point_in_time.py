@@ -90,7 +90,7 @@ def in_flight(row: Record) -> bool:
     return bool(row["arrived_at"] < at(float(str(row["ts"])) // 60 * 60 + 4))  # type: ignore[operator]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 99), minute=st.integers(20, 55))
 @pytest.mark.parametrize("later", [changed, delayed, gone])
 def test_what_arrives_after_a_decision_changes_no_feature_of_it(
