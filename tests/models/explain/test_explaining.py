@@ -69,8 +69,8 @@ def bundle(learnt: Simulated, measured: DiagnosisRows, tmp_path_factory: pytest.
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Metrics]:
     """Both models on the same rows, which neither saw, of a cluster whose loads move and whose delays multiply."""
-    world = simulated(tmp_path_factory.mktemp("queueing"), replace(PLAN, law="queueing", nodes=12))
-    questions, trainer = standard_questions(world.rows, folds=2, origins=1), Trainer(world.rows, CONFIG)
+    world = simulated(tmp_path_factory.mktemp("queueing"), replace(PLAN, law="queueing"))
+    questions, trainer = standard_questions(world.rows, folds=3, origins=1), Trainer(world.rows, CONFIG)
     found = {}
     for name in ("time_forward", "leave_app_out"):
         explained = judge_diagnosis(measured_in(world), questions[name].splits, CONFIG, lambda _: None)
