@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import compress
 from reprlib import repr as short
 
@@ -25,21 +24,13 @@ MAX_RECORDS = 40_000
 """Of a message with more records only the first are read; the required fields alone fill a megabyte before that."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Records:
     """Records of a batch, and of each the index of its message in the batch and its own index in the message."""
 
     values: list[Record]
     message: list[int]
     index: list[int]
-
-    @cached_property
-    def columns(self) -> dict[str, Sequence[object]]:
-        """(records,) values of each field, where all records have the same fields in the same order; else nothing."""
-        fields = [*self.values[0]] if self.values else []
-        if any([*record] != fields for record in self.values):
-            return {}
-        return dict(zip(fields, zip(*map(dict.values, self.values), strict=True), strict=True))
 
     def where(self, keep: Sequence[bool]) -> "Records":
         """The records that are to be kept."""

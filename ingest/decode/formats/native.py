@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ingest.decode.arrow_json import read_good
 from ingest.decode.columns import Checked, check_column, check_time
 from ingest.decode.contract import (
     MISSING_KEY,
+    REJECTS,
     Context,
     Decode,
     Decoded,
@@ -22,6 +24,7 @@ from ingest.decode.contract import (
     rows_schema,
 )
 from ingest.decode.json_records import Records, envelope, parse
+from ingest.decode.merge import decode_some, merged
 from ingest.schema.tables import LANDING, Column, Table
 from ingest.schema.unknown_fields import bounded_counts
 
@@ -35,9 +38,9 @@ def decoder(table: Table) -> Decode:
     required = [c for c in columns if c.required]
     optional = [c for c in columns if not c.required]
 
-    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+    def decode_each(messages: pa.BinaryArray, context: Context) -> Decoded:
         records, undecodable = parse(messages)
-        names = {name: len(records.values) for name in records.columns} or Counter(chain.from_iterable(records.values))
+        names = Counter(chain.from_iterable(records.values))
         keys = _check_required(required, records, context)
         records = records.where(keys.keep)
         found, faulty = _check_optional(optional, records, names)
@@ -45,6 +48,20 @@ def decoder(table: Table) -> Decode:
         rejects = rejects_table([*undecodable, *keys.rejects, *faulty])
         unknown = bounded_counts({name: count for name, count in names.items() if name not in known})
         return Decoded(table.name, pa.table([by_name[name] for name in schema.names], schema=schema), rejects, unknown)
+
+    def decode(messages: pa.BinaryArray, context: Context) -> Decoded:
+        good, odd = read_good(messages, columns, context)
+        parts = [
+            Decoded(
+                table.name,
+                pa.table([*found.values(), message], schema=schema),
+                REJECTS.empty_table(),
+                bounded_counts(unknown),
+            )
+            for found, message, unknown in good
+        ]
+        rest = [decode_some(decode_each, messages, context, odd)] if odd else []
+        return merged(table.name, [*parts, *rest])
 
     return decode
 
@@ -85,8 +102,7 @@ def _check_key(column: Column, records: Records, context: Context) -> Checked:
 
 
 def _values(column: Column, records: Records) -> Sequence[object]:
-    found = records.columns.get(column.name)
-    return [record.get(column.name) for record in records.values] if found is None else found
+    return [record.get(column.name) for record in records.values]
 
 
 def _check_optional(

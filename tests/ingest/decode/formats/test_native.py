@@ -1,7 +1,6 @@
 """Native JSON: what is good becomes rows, what is bad becomes rejects with a reason, and nothing is lost or raised."""
 
 import json
-from collections import Counter
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.decode.contract import REASONS, Context, Decoded, rows_schema
+from ingest.decode.formats import native
 from ingest.decode.formats.native import decoder
 from ingest.schema.tables import LIVE_STATE, MAX_MESSAGE_BYTES, NODES, PLACEMENTS, TIMESTAMP, USAGE, Table
 from ingest.schema.unknown_fields import MAX_UNKNOWN_NAMES, OTHERS
@@ -271,18 +271,19 @@ RAW = RECORDS_IN_TEXT | st.sampled_from([b"\xff", GOOD_TEXT])
 
 @settings(max_examples=300, deadline=None)
 @given(messages=st.lists(RAW, min_size=1, max_size=5), table=TABLES | st.just(LIVE_STATE))
-def test_a_batch_is_read_as_its_messages_one_by_one(messages: list[bytes], table: Table) -> None:
-    whole, parts = decoded(*messages, table=table), [decoded(message, table=table) for message in messages]
-    unknown = sum((Counter(part.unknown_fields) for part in parts), Counter[str]())
+def test_what_is_read_at_once_is_read_as_if_it_were_read_record_by_record(messages: list[bytes], table: Table) -> None:
+    at_once, each = decoded(*messages, table=table), decoded(*messages, None, table=table)  # None: not as usual
+    rejects = [sorted(str(one) for one in result.rejects.to_pylist()) for result in (at_once, each)]
 
-    assert whole.rows.to_pylist() == [{**row, "message": i} for i, p in enumerate(parts) for row in p.rows.to_pylist()]
-    assert sorted(reasons(whole)) == sorted(reject for part in parts for reject in reasons(part))
-    assert whole.unknown_fields == unknown
+    assert at_once.rows.to_pylist() == each.rows.to_pylist()
+    assert [one for one in rejects[1] if "the message has no value" not in one] == rejects[0]
+    assert at_once.unknown_fields == each.unknown_fields
 
 
 @pytest.mark.parametrize("around", [b"%b", b"[%b,%b]"])
-def test_records_with_the_same_fields_are_counted_one_by_one(around: bytes) -> None:
+def test_usual_messages_are_read_at_once(around: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     message = put(around, usage(cpi=2, x="y", app="a"))
+    monkeypatch.setattr(native, "parse", lambda _: pytest.fail("read record by record"))
 
     result = decoded(*[message] * 300)
 
