@@ -47,7 +47,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """What was collected stays to the end: the collector of garbage need not look at it again."""
     gc.freeze()
-    gc.set_threshold(700, 10, 100)  # of what is made by tests, as seldom as beside all that
+    gc.set_threshold(700, 10, 100)  # of what is made by tests, as seldom as with all that counted
     gc.enable()
 
 

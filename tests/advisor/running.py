@@ -25,7 +25,7 @@ class Running:
     scheduler: str
 
     def stop(self) -> int:
-        """Its exit code once it was told to end."""
+        """End it; its exit code."""
         self.process.terminate()
         return self.process.wait(timeout=8)
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from e2e.stock.judging import WINDOW_MS, stretch_of
@@ -48,6 +49,18 @@ def test_the_collector_is_the_manifests_but_for_addresses_times_and_what_secures
     assert {*kubelet} == {"job_name", "metrics_path", "kubernetes_sd_configs", "relabel_configs"}
     assert kubelet["kubernetes_sd_configs"] == [{"role": "node", "kubeconfig_file": "kubeconfig"}]
     assert [one["target_label"] for one in pods["relabel_configs"][-3:]] == ["namespace", "pod", "node"]
+
+
+def test_the_page_has_the_manifests_exporter_and_puts_the_trials_address_into_it() -> None:
+    page = (MANIFEST.parents[2] / "docs" / "quickstart.md").read_text()
+    shown = yaml.safe_load(page.partition("```yaml\nexporters:")[2].partition("```")[0])
+    words, new = page.partition("sed s/")[2].split("/")[:2]
+    manifest = MANIFEST.read_text()
+    made = configuration(manifest, Path("kubeconfig"), shown["kafka"]["brokers"][0], 4318)
+
+    assert shown == made["exporters"]
+    assert f'brokers: ["{new}:9092"]' in manifest.replace(words, new)
+    assert shown["kafka"]["brokers"] == [f"{new}:9092"]
 
 
 def test_stretched_time_leaves_rates_means_and_gauges_as_they_were() -> None:

@@ -47,7 +47,7 @@ class Site:
             return create_token(store, name, role, **more)  # type: ignore[arg-type]
 
     def session(self, name: str, role: TokenRole) -> str:
-        """What the cookie says of whoever has logged in with a new token."""
+        """What the cookie says of somebody logged in with a new token."""
         cookie, now_us, asked = token_hex(32), time_ns() // 1000, shown(self.token(name, role))
         assert asked is not None
         with open_store(self.store) as store:

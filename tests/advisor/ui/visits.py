@@ -28,7 +28,7 @@ class Visit:
         self.page.goto(self.site.main + path)
 
     def log_in(self, role: TokenRole = "sre") -> str:
-        """As who has logged in with a new token, whose name is told; log-ins of one address are limited."""
+        """Begin with a session that is there; the name of its token. Log-ins of one address are limited."""
         name = f"{role}-{next(NUMBERS)}-{id(self)}"
         kept = {"name": SESSION_COOKIE, "value": self.site.session(name, role), "domain": "127.0.0.1", "path": "/ui"}
         self.page.context.add_cookies([{**kept, "httpOnly": True, "sameSite": "Strict"}])  # type: ignore[typeddict-item]

@@ -98,7 +98,7 @@ def test_windows_alone_on_their_node_are_the_normal_whatever_the_others_say() ->
 
 @pytest.mark.parametrize("own", [1.0, 1.15, 1.25])
 def test_what_replicas_have_always_is_not_taken_for_harm_by_what_hardly_varies(own: float) -> None:
-    """As e2e.stock records: alone, with the others, with a noisy neighbour; pressure on memory tells replicas apart."""
+    """As e2e.stock records: alone, with the others, with a noisy neighbour; replicas differ in pressure on memory."""
     rng = np.random.default_rng(1)
     phase, first = np.repeat([0, 1, 2], [18, 51, 21]), np.arange(90) % 3 == 0
     cpu = np.array([0.010, 0.117, 0.31])[phase] * rng.lognormal(0, 0.05, 90)

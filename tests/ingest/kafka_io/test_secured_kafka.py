@@ -167,8 +167,8 @@ def test_what_is_wrong_is_said_in_a_line(secured: Secured, tmp_path: Path) -> No
         return cohabit(tmp_path, "dev topics", secured.settings(listener, **{**changes, **files}))
 
     with ThreadPoolExecutor(len(REFUSED)) as pool:
-        told = list(pool.map(one, REFUSED))
-    for (_, _, says), done in zip(REFUSED, told, strict=True):
+        answers = list(pool.map(one, REFUSED))
+    for (_, _, says), done in zip(REFUSED, answers, strict=True):
         error = done.stderr.splitlines()[-1]
         assert done.returncode == 1
         assert error.startswith("error: no Kafka broker answers at")
