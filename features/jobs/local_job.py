@@ -7,7 +7,6 @@ labels, profiles, contention and training rows.
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from features.columnar.arrow_columns import Ints
 from features.columnar.thread_map import in_threads
@@ -35,6 +34,7 @@ from features.schema.tables import NODE_STATE
 from features.training.five_minute import contention
 from features.training.residents import Sources
 from features.training.rows import training_rows
+from ingest.lake.data_files import write
 from ingest.lake.tables import Lake
 from ingest.schema.tables import NODE_USAGE
 
@@ -118,4 +118,4 @@ def _write_contention(lake: Lake, stretch: Stretch, known: pa.Table) -> int:
 def _write_file(rows: pa.Table, path: Path) -> None:
     """Write one parquet file of a staged folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, path, compression="zstd")
+    write(path, rows.schema, [rows])

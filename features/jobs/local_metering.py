@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from features.columnar.asof_join import NEVER, key_codes
 from features.columnar.thread_map import in_threads
@@ -19,6 +18,7 @@ from features.metering.idle_causes import TAKEN, TOUCHED, idle_hours
 from features.metering.pools import pool_hours
 from features.metering.units import COLUMNS, HOUR_US, Hours
 from features.metering.usage_hours import metered, nodes_in, standing_in
+from ingest.lake.data_files import write
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
 
@@ -46,7 +46,7 @@ def run_local(lake: Lake, hours: Hours, progress: Progress, *, chunk_rows: int =
         nodes, placements = facts_until(lake, day)
         parts = _parts(lake, day, nodes, placements, chunk_rows)
         for number, rows in enumerate(in_threads(lambda part: _metered(lake, *part), parts)):
-            pq.write_table(rows, staged / f"{number:06d}.parquet", compression="zstd")
+            write(staged / f"{number:06d}.parquet", rows.schema, [rows])
         progress("metered", lake.replace("metered", *times(day), JOB, staged))
         write_pools(lake, day, nodes, progress)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 CHECKED = 100
 """Newest log entries that are looked at when a table is opened; those before them lie in a checkpoint."""
+CHECKPOINT = ".checkpoint.parquet"
+_ENTRY = re.compile(r"[0-9]+\.json")
 SCRATCH = ".unfinished"
 """Folder below a lake's root for files that belong to no table yet."""
 
@@ -113,7 +116,8 @@ class Folder:
         folder = self.root / table / LOG
         paths = [folder / f"{version:020d}.json" for version in versions]
         if checkpoint:
-            paths += [max(folder.glob("*.checkpoint.parquet")), folder / "_last_checkpoint"]
+            newest = max(name for name in os.listdir(folder) if name.endswith(CHECKPOINT))
+            paths += [folder / newest, folder / "_last_checkpoint"]
         for path in paths:
             with suppress(FileNotFoundError):  # cleaned up meanwhile
                 flush(path)
@@ -139,15 +143,16 @@ class Folder:
             ) from error
 
     def _mend(self, folder: Path) -> None:
-        entries = sorted(folder.glob("[0-9]*[0-9].json"))[-CHECKED:]
+        names = sorted(os.listdir(folder))
+        entries = [folder / name for name in [one for one in names if _ENTRY.fullmatch(one)][-CHECKED:]]
         while entries and _rename_if_torn(entries[-1], _read_entry):
             entries.pop()
         for path in entries[:-1]:
             with suppress(FileNotFoundError):  # cleaned up meanwhile
                 if path.stat().st_size == 0:  # readers of Delta Lake take it for a commit of nothing
                     raise DamagedLake(path, "it is empty")
-        if checkpoint := max(folder.glob("*.checkpoint.parquet"), default=None):
-            _rename_if_torn(checkpoint, pq.read_metadata)
+        if checkpoint := max((name for name in names if name.endswith(CHECKPOINT)), default=None):
+            _rename_if_torn(folder / checkpoint, pq.read_metadata)
         last = folder / "_last_checkpoint"
         if not _is_whole(last, _read_last_checkpoint):
             with suppress(PermissionError):  # a hint alone: readers do without
@@ -198,7 +203,10 @@ def _read_last_checkpoint(path: Path) -> None:
     """Read which checkpoint is the last; raises ValueError where it does not say so, or there is none."""
     said = json.loads(path.read_bytes())
     version = said.get("version") if isinstance(said, dict) else None
-    if not isinstance(version, int) or not any(path.parent.glob(f"{version:020d}.checkpoint*.parquet")):
+    names = os.listdir(path.parent)
+    if not isinstance(version, int) or not any(
+        re.fullmatch(rf"{version:020d}\.checkpoint.*\.parquet", n) for n in names
+    ):
         raise ValueError(path)
 
 

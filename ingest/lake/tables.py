@@ -401,7 +401,7 @@ class Lake:
         try:
             for partition, tables in parts:
                 local = folder / f"{len(files)}.parquet"
-                write(local, kind, tables)
+                write(local, kind.schema, tables)
                 files.append((local, described(local, new_path(origin, partition), kind, partition)))
             self.store.adopt(table, [(local, file.path) for local, file in files])
         finally:
