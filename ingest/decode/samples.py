@@ -48,6 +48,8 @@ TOTALS, COUNT_BYTES = 2, 8
 MAX_SHAPES = 50_000
 MAX_SHAPE_BYTES = 64 << 20
 """Beyond either of these all that is remembered is forgotten, before the next batch."""
+WAITING = 1 << 14
+"""So many values wait as they were read, before numbers are made of them."""
 SCHEMA = rows_schema(SAMPLES)
 
 
@@ -212,7 +214,7 @@ class TemplateColumns(NamedTuple):
     """Templates column by column."""
 
     size: int
-    texts: Mapping[str, pa.StringArray]
+    texts: Mapping[str, pa.StringArray | pa.StringScalar]
     scale: Floats
     low: Floats
     high: Floats
@@ -228,7 +230,7 @@ class TemplateColumns(NamedTuple):
         counters = [t.kind == COUNTER for t in templates]
         return cls(
             len(templates),
-            {name: pa.array(values, pa.string()) for name, values in texts.items()},
+            {name: _texts(values) for name, values in texts.items()},
             np.array([t.scale for t in templates], dtype=np.float64),
             np.array([0.0 if c else column.low for c, column in zip(counters, columns, strict=True)]),
             np.array([inf if c else column.high for c, column in zip(counters, columns, strict=True)]),
@@ -252,16 +254,15 @@ class Rows:
         messages: (records,) the message it came from.
         indexes: (records,) what it is called in a reject: its index in the message.
         micros: (records,) its time, microseconds since 1970; below 0 where that cannot be read.
-        values: (samples,) the values, record by record; NaN where one is missing or no number.
+        values: values of the next samples, record by record, as they were read.
     """
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.plans: list[int] = []
-        self.messages: list[int] = []
+        self.plans, self.messages, self.micros = array("q"), array("q"), array("q")
         self.indexes: list[object] = []
-        self.micros: list[int] = []
-        self.values = array("d")
+        self.values: list[object] = []
+        self._numbers = array("d")
         self.parts: list[RecordColumns] = []
         self.rejects: list[Reject] = []
         self._times: dict[int, object] = {}
@@ -271,8 +272,8 @@ class Rows:
 
     def close_part(self) -> None:
         """Make columns of the records that were added one by one since the last part."""
-        self.parts.append(RecordColumns(*(np.array(c, np.int64) for c in (self.plans, self.messages, self.micros))))
-        self.plans, self.messages, self.micros = [], [], []
+        self.parts.append(RecordColumns(*map(np.array, (self.plans, self.messages, self.micros))))
+        self.plans, self.messages, self.micros = array("q"), array("q"), array("q")
 
     @property
     def size(self) -> int:
@@ -288,18 +289,26 @@ class Rows:
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        self._add_values([*(values if plan.straight else plan.take(values))])
+        self.values += values if plan.straight else plan.take(values)
+        if len(self.values) > WAITING:
+            self._settle()
 
-    def _add_values(self, values: list[object]) -> None:
-        """Values of the next samples, NaN in place of what is no number; what is wrong is remembered."""
-        if NUMBERS.issuperset(map(type, values)):
-            self.values.fromlist(values)  # type: ignore[arg-type]
-            return
-        for row, value in enumerate(values, len(self.values)):
-            good = isinstance(value, int | float) and type(value) in NUMBERS
-            if not good and not _is_missing(value):
-                self._wrong[row] = value
-            self.values.append(value if good else nan)  # type: ignore[arg-type]
+    def _settle(self) -> None:
+        """Make numbers of the values, NaN of what is none; what is wrong is remembered."""
+        if NUMBERS.issuperset(map(type, self.values)):
+            self._numbers.fromlist(self.values)  # type: ignore[arg-type]
+        else:
+            for row, value in enumerate(self.values, len(self._numbers)):
+                good = isinstance(value, int | float) and type(value) in NUMBERS
+                if not good and not _is_missing(value):
+                    self._wrong[row] = value
+                self._numbers.append(value if good else nan)  # type: ignore[arg-type]
+        self.values.clear()
+
+    def add_numbers(self, numbers: bytes) -> None:
+        """Values of the next samples, 64 bits each; NaN where one is missing."""
+        self._settle()
+        self._numbers.frombytes(numbers)
 
     def add_counts(
         self, plan: Plan, at: tuple[int, object], micros: int, totals: tuple[object, object], packed: bytes
@@ -312,14 +321,16 @@ class Rows:
         self.messages.append(at[0])
         self.indexes.append(at[1])
         self.micros.append(micros)
-        self._add_values([totals[pick] for pick in plan.picks[: plan.lead]])
-        self._packed.append(len(self.values))
+        self.values += [totals[pick] for pick in plan.picks[: plan.lead]]
+        self._settle()
+        self._packed.append(len(self._numbers))
         self._packed_sizes.append(len(packed) // COUNT_BYTES)
-        self.values.frombytes(packed)
+        self._numbers.frombytes(packed)
 
     def _unpacked(self) -> Floats:
         """All values, with counts as numbers."""
-        numbers, sizes = np.array(self.values), np.array(self._packed_sizes)
+        self._settle()
+        numbers, sizes = np.array(self._numbers), np.array(self._packed_sizes)
         where = np.repeat(np.array(self._packed) - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
         numbers[where] = numbers.view(np.uint64)[where]
         return numbers
@@ -342,13 +353,13 @@ class Rows:
     def decoded(self, shapes: Shapes) -> Decoded:
         """Rows, rejects and counts of everything that was added."""
         self.close_part()
-        number, messages, micros = map(np.concatenate, zip(*self.parts, strict=True))
-        self.plans, self.messages = number.tolist(), messages.tolist()
-        keep, untimely = self._check_times(shapes, messages, micros)
+        self.parts = [RecordColumns(*map(np.concatenate, zip(*self.parts, strict=True)))]
+        number, messages, micros = self.parts[0]
+        keep, untimely = self._check_times(shapes)
         record, template = shapes.samples(number)
         values, faults = _checked(template, self._unpacked(), shapes.table())
         wrong = [(row, (WRONG_TYPE, f"{short(value)} is not a finite number")) for row, value in self._wrong.items()]
-        used = {plan: shapes.numbered[plan] for plan in np.unique(number).tolist()}
+        used = {plan: shapes.numbered[plan] for plan in np.flatnonzero(np.bincount(number)).tolist()}
         found = sorted(self.rejects, key=lambda reject: reject.message)
         rejects = [*found, *self._shape_faults(number, used), *untimely]
         if wrong or faults:
@@ -361,26 +372,29 @@ class Rows:
         rows = self._table(messages[record], micros[record], template, values, shapes.table())
         return Decoded(SAMPLES.name, rows, rejects_table(rejects), self._unknown(number, used))
 
-    def _check_times(
-        self, shapes: Shapes, messages: Integers, micros: Integers
-    ) -> tuple[NDArray[np.bool_], list[Reject]]:
+    def _check_times(self, shapes: Shapes) -> tuple[NDArray[np.bool_], list[Reject]]:
         """(records,) whose time holds, and rejects of the others, unless nothing of them would land anyway."""
-        arrived = self.context.arrived_at.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        number, messages, micros = self.parts[0]
+        arrived = self.context.arrived_at.view(pa.int64()).to_numpy(zero_copy_only=False)
         ahead_us = micros - arrived[messages]
         bad, late = micros < 0, ahead_us > FUTURE_LIMIT_US
 
         def landing(rows: NDArray[np.bool_]) -> list[int]:
-            return [row for row in np.flatnonzero(rows).tolist() if shapes.numbered[self.plans[row]].templates]
+            return [row for row in np.flatnonzero(rows).tolist() if shapes.numbered[number[row]].templates]
 
         rejects = [self._no_time(row) for row in landing(bad)]
         rejects += [
-            Reject(self.messages[row], str(self.indexes[row]), FUTURE_TIMESTAMP, ahead(int(ahead_us[row])))
+            Reject(self._message(row), str(self.indexes[row]), FUTURE_TIMESTAMP, ahead(int(ahead_us[row])))
             for row in landing(late)
         ]
         return ~(bad | late), rejects
 
+    def _message(self, row: int) -> int:
+        """Of a record, when all are columns."""
+        return int(self.parts[0].messages[row])
+
     def _no_time(self, row: int) -> Reject:
-        message, item, raw = self.messages[row], str(self.indexes[row]), self._times.get(row)
+        message, item, raw = self._message(row), str(self.indexes[row]), self._times.get(row)
         if raw is None:
             return Reject(message, item, MISSING_KEY, "the time is missing")
         return Reject(message, item, BAD_TIMESTAMP, f"{short(raw)} is no time of this century")
@@ -388,21 +402,24 @@ class Rows:
     def _shape_faults(self, number: Integers, used: Mapping[int, Plan]) -> list[Reject]:
         faulty = [plan for plan, of in used.items() if of.missing]
         return [
-            Reject(self.messages[row], f"{self.indexes[row]}", MISSING_KEY, used[self.plans[row]].missing)
+            Reject(self._message(row), f"{self.indexes[row]}", MISSING_KEY, used[int(number[row])].missing)
             for row in (np.flatnonzero(np.isin(number, faulty)).tolist() if faulty else ())
         ]
 
     def _reject(self, shapes: Shapes, row: int, place: int, reason: str, detail: str) -> Reject:
-        index, item = self.indexes[row], shapes.numbered[self.plans[row]].items[place]
-        return Reject(self.messages[row], f"{index}.{item}" if item else f"{index}", reason, detail)
+        index, item = self.indexes[row], shapes.numbered[self.parts[0].plans[row]].items[place]
+        return Reject(self._message(row), f"{index}.{item}" if item else f"{index}", reason, detail)
 
     def _table(
         self, messages: Integers, micros: Integers, template: Integers, values: pa.Array, columns: TemplateColumns
     ) -> pa.Table:
-        found = {name: _taken(texts, template) for name, texts in columns.texts.items()}
-        if found["cluster"].null_count:
+        rows = pa.array(template)
+        found = {name: _taken(texts, rows) for name, texts in columns.texts.items()}
+        if found["cluster"].null_count == len(template):
+            found["cluster"] = pa.repeat(pa.scalar(self.context.cluster), len(template))
+        elif found["cluster"].null_count:
             found["cluster"] = found["cluster"].fill_null(self.context.cluster)
-        found["ts"] = pa.array(micros).cast(TIMESTAMP)
+        found["ts"] = pa.array(micros).view(TIMESTAMP)
         found["message"] = pa.array(messages.astype(np.int32))
         found["value"] = values
         return pa.Table.from_arrays([found[name] for name in SCHEMA.names], schema=SCHEMA)
@@ -430,11 +447,16 @@ def decoder_of(read: Callable[[Rows, Shapes, Sequence[bytes | None]], None], map
     return decode
 
 
-def _taken(texts: pa.StringArray, rows: Integers) -> pa.StringArray:
-    """Each row's text; nulls alone, and one text alone, need no copying one by one."""
-    if texts.null_count == len(texts):
-        return pa.nulls(len(rows), pa.string())
-    return texts.take(pa.array(rows))
+def _taken(texts: pa.StringArray | pa.StringScalar, rows: pa.Int64Array) -> pa.StringArray:
+    """Each row's text; where all have one, it is not looked up for each."""
+    if isinstance(texts, pa.StringScalar):
+        return pa.repeat(texts, len(rows)) if texts.is_valid else pa.nulls(len(rows), pa.string())
+    return texts.take(rows)
+
+
+def _texts(values: Sequence[str | None]) -> pa.StringArray | pa.StringScalar:
+    """Texts of templates, or the one that all have."""
+    return pa.scalar(values[0], pa.string()) if len(set(values)) == 1 else pa.array(values, pa.string())
 
 
 def _checked(

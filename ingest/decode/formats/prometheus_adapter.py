@@ -55,7 +55,7 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
         rows.messages.append(number)
         rows.indexes.append(0)
         rows.micros.append(micros)
-        rows.values.fromlist([value] * len(plan.picks))
+        rows.values += [value] * len(plan.picks)
         return True
 
     return add

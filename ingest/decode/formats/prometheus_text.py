@@ -89,7 +89,7 @@ def _add_lines(rows: Rows, shapes: Shapes, arrived: Integers, messages: Mapping[
         rows.close_part()
         rows.parts.append(RecordColumns(plans[start:end], lines.message[start:end], micros[start:end]))
         rows.indexes += lines.number[start:end].tolist()
-        rows.values.frombytes(np.repeat(values[start:end], shapes.sizes(plans[start:end])).tobytes())
+        rows.add_numbers(np.repeat(values[start:end], shapes.sizes(plans[start:end])).tobytes())
         if end < len(plans):
             line = text[lines.start[end] : lines.end[end]].decode()
             _add_each(rows, shapes, arrived, [(int(lines.message[end]), int(lines.number[end]), line)])
@@ -164,7 +164,7 @@ def _add_each(rows: Rows, shapes: Shapes, arrived: Integers, lines: Iterable[tup
         add_index(number)
         rows.micros.append(micros)
         if plan.picks:
-            values.fromlist([value] * len(plan.picks))
+            values += [value] * len(plan.picks)
 
 
 def _add_new(rows: Rows, shapes: Shapes, at: tuple[int, int, int], line: str) -> None:

@@ -5,25 +5,85 @@ A metric's name in the mapping is measurement.field. Times are numbers of any un
 Source: influxdata/telegraf plugins/serializers/json/README.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import orjson
 
 from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load
 from ingest.decode.metrics.labels import texts_of
 from ingest.decode.samples import Plan, Point, Rows, Shapes
+from ingest.schema.tables import MAX_MESSAGE_BYTES
 
+HEAD, TAGS, TIME = b'{"fields":', b'},"name":"', b'},"timestamp":'
+"""Telegraf sorts its keys, hence every message begins so, and has name and tags between these."""
+LONGEST_END = 64
+"""Bytes from the time on, at most."""
+MEMBERS = 4
+"""Of a metric: fields, name, tags, timestamp."""
+LONGEST = 1 << 16
+"""Longer names and tags are not remembered."""
 WANTED = "fields or a list of metrics: Telegraf's JSON has name, tags, fields, timestamp"
 
 
 def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
     """Read messages of Telegraf's JSON into rows."""
+    add_known = _adder_of_known(rows, shapes)
     for number, message in enumerate(messages):
+        if message is not None and add_known(number, message):
+            continue
         parsed = load(message)
         if type(parsed) is dict and "fields" in parsed:
-            _add(rows, shapes, (number, 0), parsed)
+            plan = _add(rows, shapes, (number, 0), parsed)
+            _remember_tail(shapes, message or b"", parsed, plan)
         elif type(parsed) is dict and isinstance(parsed.get("metrics"), list) and parsed["metrics"]:
             _add_list(rows, shapes, number, parsed["metrics"])
         else:
             rows.undecodable(number, "", complaint(message, parsed, WANTED))
+
+
+def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
+    """Adds a message whose name and tags were met before, as bytes; says False of one that must be parsed whole.
+
+    Fields are parsed. What stands before them, after them, and after the time is known to be whole.
+    """
+    times, plans, before, after = shapes.clock.read, shapes.plans, len(HEAD), len(TIME)
+    add_plan, add_message, add_index, add_time = (
+        one.append for one in (rows.plans, rows.messages, rows.indexes, rows.micros)
+    )
+
+    def add(number: int, message: bytes) -> bool:
+        cut, end = message.find(TAGS), message.rfind(TIME, -LONGEST_END)
+        micros = times.get(message[end + after :])
+        if micros is None or cut < 0 or len(message) > MAX_MESSAGE_BYTES or not message.startswith(HEAD):
+            return False
+        try:
+            fields = orjson.loads(message[before : cut + 1])
+        except orjson.JSONDecodeError:
+            return False
+        plan = plans.get((message[cut:end], *fields))
+        if plan is None:
+            return False
+        add_plan(plan.number)
+        add_message(number)
+        add_index(0)
+        add_time(micros)
+        rows.values += plan.take([*fields.values()])
+        return True
+
+    return add
+
+
+def _remember_tail(shapes: Shapes, message: bytes, parsed: Record, plan: Plan | None) -> None:
+    """Keep what stands after the fields, if that is name, tags and time, and the time with it, if it was good."""
+    cut, end, stamp, fields = message.find(TAGS), message.rfind(TIME), parsed.get("timestamp"), parsed["fields"]
+    tail, rest = message[cut:end], message[end + len(TIME) :]
+    if plan is None or not 0 < cut < end or len(tail) > LONGEST or type(fields) is not dict:
+        return
+    if type(stamp) is not int or stamp not in shapes.clock.read or rest.rstrip() != b"%d}" % stamp:
+        return
+    if load(HEAD + b"{" + message[cut:]) == {**parsed, "fields": {}} and len(parsed) == MEMBERS:
+        shapes.clock.read[rest] = shapes.clock.read[stamp]
+        shapes.remember((tail, *fields), plan, len(tail))
 
 
 def _add_list(rows: Rows, shapes: Shapes, number: int, metrics: list[object]) -> None:
@@ -36,12 +96,12 @@ def _add_list(rows: Rows, shapes: Shapes, number: int, metrics: list[object]) ->
             rows.undecodable(number, str(index), "it is no object")
 
 
-def _add(rows: Rows, shapes: Shapes, at: tuple[int, int], metric: Record) -> None:
+def _add(rows: Rows, shapes: Shapes, at: tuple[int, int], metric: Record) -> Plan | None:
     """Add one metric; its tags and the names of its fields are its shape."""
     name, fields, tags = metric.get("name"), metric.get("fields"), metric.get("tags")
     if type(fields) is not dict or type(tags) is not dict or type(name) is not str or not fields:
         rows.undecodable(at[0], str(at[1]), "name is no text, or fields or tags no object, or there are no fields")
-        return
+        return None
     try:
         plan = shapes.plans.get((name, *tags, None, *tags.values(), None, *fields))
     except TypeError:  # something nested, which is no key
@@ -51,6 +111,7 @@ def _add(rows: Rows, shapes: Shapes, at: tuple[int, int], metric: Record) -> Non
     stamp = metric.get("timestamp")
     micros = shapes.clock.read.get(stamp) if type(stamp) is int else None
     rows.add(plan, at, rows.time(shapes.clock, stamp) if micros is None else micros, [*fields.values()])
+    return plan
 
 
 def _learn(shapes: Shapes, name: str, fields: Record, tags: Record) -> Plan:

@@ -154,6 +154,10 @@ def test_telegraf_messages_with_other_fields_tags_or_times_are_not_taken_for_the
         good + b"}",
         good.replace(b'{"fields":{', b'{"fields":{,'),
         good.replace(b'{"fields":', b'{"fieldz":'),
+        good.replace(b":12.5}", b":NaN}"),
+        good.replace(b'"tags":', b'"x":1,"tags":'),
+        good.replace(b'"n1"', b'"n},\\"timestamp\\":1"'),
+        good + b"\n",
     ]
 
     check("telegraf-json", good, good, *(message for one in changed for message in (one, good, one)))
