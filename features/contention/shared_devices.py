@@ -2,15 +2,18 @@
 
 Where pods share a GPU by time slicing, MPS or virtual GPUs, dcgm-exporter repeats for each of them what the whole
 device does. Without its option --kubernetes-virtual-gpus one of them has it all, and nothing shows that others use it.
+HAMi measures what each container does, which stays as it is.
 """
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from features.columnar.arrow_columns import Floats, Ints
 from features.columnar.composite_keys import dense, joint, ranks
 from features.contention.pod_metrics import AT
 from features.contention.series_minutes import Bools, Cells, Sampled
+from ingest.schema.tables import HAMI
 
 OF_DEVICES = ("gpu_sm_frac", "gpu_memory_bytes", "gpu_dram_frac", "pcie_bytes_s")
 OWN_USE = "gpu_util_frac"
@@ -34,7 +37,9 @@ def shared_once(sampled: Sampled, cells: Cells) -> Cells:
     Source: NVIDIA/dcgm-exporter, internal/pkg/transformation, issues 307, 582, 587 and 594.
     """
     metric = sampled.metric[cells.row]
-    chosen = np.flatnonzero(np.isin(metric, [AT[name] for name in (*OF_DEVICES, OWN_USE)]) & np.isfinite(cells.value))
+    of_gpus = np.isin(metric, [AT[name] for name in (*OF_DEVICES, OWN_USE)])
+    own_alone = np.asarray(pc.is_in(sampled.rows["exporter"], pa.array(HAMI)))[cells.row]
+    chosen = np.flatnonzero(of_gpus & ~own_alone & np.isfinite(cells.value))
     if not len(chosen):
         return cells
     row, value = cells.row[chosen], cells.value[chosen]

@@ -194,9 +194,11 @@ APP_EXPORTERS = (
     *("redis", "postgresql", "mysql", "memcached"),
 )
 """Those that report requests of apps, in ingest/decode/metrics/app_metrics.toml; they go on while others are down."""
+HAMI = ("hami", "hami by old names")
+"""Measures each container's own use of a GPU that several share."""
 EXPORTER_PREFERENCE = (
     *("kubelet", "cadvisor", "node_exporter", "kubelet resource", "koordlet"),
-    *("dcgm", "dcgm by engine", "dcgm by utilization"),
+    *(*HAMI, "dcgm", "dcgm by engine", "dcgm by utilization"),
     *("kubeletstats", "kubeletstats by old names", "kubeletstats by counters"),
     *("docker_stats", "hostmetrics", "telegraf", "telegraf by counters"),
     *APP_EXPORTERS,

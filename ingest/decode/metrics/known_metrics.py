@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from ingest.decode.metrics.mapping_file import read_mapping
-from ingest.decode.metrics.metric_mapping import COUNTER, NODE_LEVEL, POD_LEVEL, Conditions, ForeignMetric, MetricMap
+from ingest.decode.metrics.metric_mapping import (
+    APP_LEVEL,
+    COUNTER,
+    NODE_LEVEL,
+    POD_LEVEL,
+    Conditions,
+    ForeignMetric,
+    MetricMap,
+)
 
 _counter = partial(ForeignMetric, kind=COUNTER)
 
@@ -168,6 +176,21 @@ DCGM_ENGINE = tuple(
 DCGM_UTILIZATION = (_gauge("DCGM_FI_DEV_GPU_UTIL", "gpu_sm_frac", scale=PERCENT, **_OF_GPU),)
 """What the exporter's own list has: SM_ACTIVE is commented out there. Cards before Volta have GPU_UTIL alone."""
 
+_OWN: dict[str, Any] = {"of": APP_LEVEL, "series": ("container", "exported_container", "device_uuid", "vdevice_index")}
+HAMI = (
+    _gauge("hami_container_device_utilization_ratio", "gpu_sm_frac", PERCENT, **_OWN),
+    _gauge("hami_vgpu_memory_used_bytes", "gpu_memory_bytes", **_OWN),
+)
+_OWN_OLD: dict[str, Any] = {"of": APP_LEVEL, "series": ("ctrname", "deviceuuid", "vdeviceid")}
+HAMI_OLD = (
+    _gauge("Device_utilization_desc_of_container", "gpu_sm_frac", PERCENT, **_OWN_OLD),
+    _gauge("vGPU_device_memory_usage_in_bytes", "gpu_memory_bytes", **_OWN_OLD),
+)
+"""What each container does on a GPU that HAMi divides, in percent whatever the name says; absent before its first use.
+
+Source: Project-HAMi/HAMi, cmd/vGPUmonitor/metrics.go, issue 281.
+"""
+
 _READ, _WRITE = {"direction": ("read",)}, {"direction": ("write",)}
 _IN, _OUT = {"direction": ("receive",)}, {"direction": ("transmit",)}
 KUBELETSTATS = (
@@ -288,6 +311,8 @@ _BY_EXPORTER = {
     "node_exporter": NODE_EXPORTER,
     "kubelet resource": KUBELET_RESOURCE,
     "koordlet": KOORDLET,
+    "hami": HAMI,
+    "hami by old names": HAMI_OLD,
     "dcgm": DCGM,
     "dcgm by engine": DCGM_ENGINE,
     "dcgm by utilization": DCGM_UTILIZATION,

@@ -117,11 +117,18 @@ class Labels:
         *("hostname", "machine_name", "host.name", "host_name", "host", "nodename", "instance"),
     )
     namespace: Words = (
-        *("exported_namespace", "namespace", "k8s.namespace.name", "k8s_namespace_name", "pod_namespace"),
+        *(
+            "exported_namespace",
+            "podnamespace",
+            "namespace",
+            "k8s.namespace.name",
+            "k8s_namespace_name",
+            "pod_namespace",
+        ),
         *("io.kubernetes.pod.namespace", "container_label_io_kubernetes_pod_namespace"),
     )
     pod: Words = (
-        *("exported_pod", "pod", "k8s.pod.name", "k8s_pod_name", "pod_name", "io.kubernetes.pod.name"),
+        *("exported_pod", "podname", "pod", "k8s.pod.name", "k8s_pod_name", "pod_name", "io.kubernetes.pod.name"),
         "container_label_io_kubernetes_pod_name",
     )
     uid: Words = (

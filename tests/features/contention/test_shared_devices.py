@@ -72,6 +72,50 @@ def test_pods_on_devices_of_their_own_keep_what_they_use_though_it_is_the_same()
     assert set(found.values()) == {0.9}
 
 
+ON_NODE: list[dict[str, object]] = [
+    {"node": "n", "container": f"u{i}", "namespace": "ml", "name": f"p{i}"} for i in range(3)
+]
+PLACED = Facts(nodes({"node": "n"}), placements(*ON_NODE))
+HAMI = ("hami_container_device_utilization_ratio", "hami_vgpu_memory_used_bytes")
+HAMI_OLD = ("Device_utilization_desc_of_container", "vGPU_device_memory_usage_in_bytes")
+
+
+def hami(names: tuple[str, str], busy: tuple[float, ...], device: str = "GPU-5e", **scraped: str) -> list[str]:
+    """Of each container its share of the device in percent, and its memory; HAMi names no node."""
+    lines, time = [], int(BEGIN.timestamp() + 30) * 1000
+    old = "podnamespace podname ctrname vdeviceid deviceuuid"
+    now = "namespace pod container vdevice_index device_uuid"
+    keys = [f"exported_{key}" if key in scraped else key for key in (now if names == HAMI else old).split()]
+    for number, percent in enumerate(busy):
+        labels = {**dict(zip(keys, ("ml", f"p{number}", "main", "0", device), strict=True)), "zone": "vGPU", **scraped}
+        text = ",".join(f'{key}="{word}"' for key, word in labels.items())
+        lines += [f"{name}{{{text}}} {value} {time}" for name, value in zip(names, (percent, 1e9), strict=True)]
+    return lines
+
+
+def of_pods(lines: list[str], column: str = "gpu_sm_frac") -> dict[str, object]:
+    found = usage("prom-text", "\n".join(lines).encode(), facts=PLACED)
+    return {str(row["container"]): row[column] for row in found if row[column] is not None}
+
+
+@pytest.mark.parametrize("names", [HAMI, HAMI_OLD])
+def test_where_hami_divides_a_device_pods_keep_what_each_does_though_it_is_the_same(names: tuple[str, str]) -> None:
+    lines = hami(names, (30, 30, 30), namespace="kube-system", pod="hami-device-plugin-x", container="monitor")
+
+    assert of_pods(lines) == {f"u{i}": pytest.approx(0.3) for i in range(3)}
+    assert of_pods(lines, "gpu_memory_bytes") == {f"u{i}": 1e9 for i in range(3)}
+
+
+def test_hami_by_both_of_its_names_and_dcgm_beside_it_count_once() -> None:
+    lines = [*hami(HAMI, (60, 30)), *hami(HAMI_OLD, (60, 30)), of_pod(ENGINE, 0.9, "p0")]
+
+    assert of_pods(lines) == {"u0": pytest.approx(0.6), "u1": pytest.approx(0.3)}
+
+
+def test_a_containers_devices_are_added_up() -> None:
+    assert of_pods([*hami(HAMI, (60,)), *hami(HAMI, (20,), device="GPU-6f")]) == {"u0": pytest.approx(0.8)}
+
+
 def test_a_device_that_no_pod_has_is_counted_and_no_error() -> None:
     result = decoded("prom-text", dcgm(ENGINE, 0.2).encode())
 
