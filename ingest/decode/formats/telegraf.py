@@ -12,6 +12,7 @@ import orjson
 from ingest.decode.json_records import MAX_RECORDS, Record, complaint, load
 from ingest.decode.metrics.labels import texts_of
 from ingest.decode.samples import Plan, Point, Rows, Shapes
+from ingest.decode.timestamps import BAD
 from ingest.schema.tables import MAX_MESSAGE_BYTES
 
 HEAD, TAGS, TIME = b'{"fields":', b'},"name":"', b'},"timestamp":'
@@ -44,17 +45,17 @@ def read(rows: Rows, shapes: Shapes, messages: Sequence[bytes | None]) -> None:
 def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
     """Adds a message whose name and tags were met before, as bytes; says False of one that must be parsed whole.
 
-    Fields are parsed. What stands before them, after them, and after the time is known to be whole.
+    Fields are parsed, and so is the time. What stands before them and between them is known to be whole.
     """
-    times, plans, before, after = shapes.clock.read, shapes.plans, len(HEAD), len(TIME)
+    plans, before = shapes.plans, len(HEAD)
     add_plan, add_message, add_index, add_time = (
         one.append for one in (rows.plans, rows.messages, rows.indexes, rows.micros)
     )
 
     def add(number: int, message: bytes) -> bool:
         cut, end = message.find(TAGS), message.rfind(TIME, -LONGEST_END)
-        micros = times.get(message[end + after :])
-        if micros is None or cut < 0 or len(message) > MAX_MESSAGE_BYTES or not message.startswith(HEAD):
+        micros = _time(shapes, message, end)
+        if micros < 0 or cut < 0 or len(message) > MAX_MESSAGE_BYTES or not message.startswith(HEAD):
             return False
         try:
             fields = orjson.loads(message[before : cut + 1])
@@ -73,17 +74,25 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
     return add
 
 
+def _time(shapes: Shapes, message: bytes, end: int) -> int:
+    """The time at a message's end, microseconds since 1970; below 0 where it must be looked at closely."""
+    rest = message[end + len(TIME) :]
+    digits = rest[:-2] if rest.endswith(b"}\n") else rest[:-1]
+    if end < 0 or rest[len(digits) : len(digits) + 1] != b"}" or not digits.isdigit() or digits[:1] == b"0":
+        return BAD
+    return shapes.clock.micros(int(digits))
+
+
 def _remember_tail(shapes: Shapes, message: bytes, parsed: Record, plan: Plan | None) -> None:
-    """Keep what stands after the fields, if that is name, tags and time, and the time with it, if it was good."""
-    cut, end, stamp, fields = message.find(TAGS), message.rfind(TIME), parsed.get("timestamp"), parsed["fields"]
-    tail, rest = message[cut:end], message[end + len(TIME) :]
-    if plan is None or not 0 < cut < end or len(tail) > LONGEST or type(fields) is not dict:
+    """Keep what stands between fields and time, if that is name and tags."""
+    cut, end, fields = message.find(TAGS), message.rfind(TIME), parsed["fields"]
+    if plan is None or not 0 < cut < end or end - cut > LONGEST or type(fields) is not dict:
         return
-    if type(stamp) is not int or stamp not in shapes.clock.read or rest.rstrip() != b"%d}" % stamp:
+    key = (message[cut:end], *fields)
+    if key in shapes.plans or len(parsed) != MEMBERS or _time(shapes, message, end) < 0:
         return
-    if load(HEAD + b"{" + message[cut:]) == {**parsed, "fields": {}} and len(parsed) == MEMBERS:
-        shapes.clock.read[rest] = shapes.clock.read[stamp]
-        shapes.remember((tail, *fields), plan, len(tail))
+    if load(HEAD + b"{" + message[cut:]) == {**parsed, "fields": {}}:
+        shapes.remember(key, plan, end - cut)
 
 
 def _add_list(rows: Rows, shapes: Shapes, number: int, metrics: list[object]) -> None:

@@ -158,6 +158,10 @@ def test_telegraf_messages_with_other_fields_tags_or_times_are_not_taken_for_the
         good.replace(b'"tags":', b'"x":1,"tags":'),
         good.replace(b'"n1"', b'"n},\\"timestamp\\":1"'),
         good + b"\n",
+        good + b"\n\n",
+        good.replace(b'"timestamp":', b'"timestamp":0'),
+        good.replace(b'"timestamp":', b'"timestamp":-'),
+        good.replace(b'"timestamp":', b'"timestamp":9999999999999'),
     ]
 
     check("telegraf-json", good, good, *(message for one in changed for message in (one, good, one)))
