@@ -47,14 +47,18 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
 
     Fields are parsed, and so is the time. What stands before them and between them is known to be whole.
     """
-    plans, before = shapes.plans, len(HEAD)
+    plans, before, after = shapes.plans, len(HEAD), len(TIME)
+    times: dict[bytes, int] = {}
     add_plan, add_message, add_index, add_time = (
         one.append for one in (rows.plans, rows.messages, rows.indexes, rows.micros)
     )
 
     def add(number: int, message: bytes) -> bool:
         cut, end = message.find(TAGS), message.rfind(TIME, -LONGEST_END)
-        micros = _time(shapes, message, end)
+        rest = message[end + after :] if end > 0 else b""
+        micros = times.get(rest)
+        if micros is None:
+            micros = times[rest] = _time(shapes, message, end)
         if micros < 0 or cut < 0 or len(message) > MAX_MESSAGE_BYTES or not message.startswith(HEAD):
             return False
         try:
