@@ -142,7 +142,6 @@ class Fence:
         """
         with self._lock:
             self.create()
-            self._add_columns()
             for name, (last, next_) in moves.items():
                 if self.at(name) != last or (last is not None and last + bool(added) > next_):
                     raise Taken(self.kind.name)
@@ -235,12 +234,22 @@ class Fence:
             ) from error
 
     def create(self) -> None:
-        """Create the table unless it is there: before its first file, since files without a log are damage."""
+        """Create the table unless it is there, and add the columns that it has since.
+
+        That is before its first file, since files without a log are damage, and before a stream reads it, which ends
+        where columns come later.
+
+        Raises:
+            Taken: others changed its columns each time.
+            IngestError: the store cannot be written to.
+        """
         from deltalake import CommitProperties, DeltaTable
         from deltalake.exceptions import CommitFailedError
 
         kind = self.kind
         if self._delta is not None:
+            if self._missing():
+                again_if_taken(self._add_columns)
             return
         with self._failures("created"):
             try:
@@ -258,21 +267,27 @@ class Fence:
                 self._delta = self._opened()
         self.refresh()
         self._flush()
+        if self._missing():
+            again_if_taken(self._add_columns)
 
-    def _add_columns(self) -> None:
-        """Add columns that the table has since; there are none of them in older files."""
+    def _missing(self) -> list[pa.Field]:
+        """Columns that the table's log does not have."""
         there = self.columns
-        missing = [one for one in _delta_schema(self.kind) if one.name not in there]
-        if missing:
-            from deltalake import Schema
+        return [one.with_nullable(True) for one in _delta_schema(self.kind) if one.name not in there]
 
+    def _add_columns(self) -> bool:
+        """Add columns that the log does not have; no older file has them."""
+        from deltalake import Schema
+
+        self.refresh()
+        if missing := self._missing():
             table = self._table()
             with self._failures("changed"):
                 table.alter.add_columns(
-                    Schema.from_arrow(pa.schema([one.with_nullable(True) for one in missing])).fields,
-                    post_commithook_properties=_no_hooks(),
+                    Schema.from_arrow(pa.schema(missing)).fields, post_commithook_properties=_no_hooks()
                 )
             self.refresh()
+        return True
 
     def _flush(self) -> None:
         """Make log entries durable, but for old ones, which those were that wrote them."""

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
@@ -315,6 +316,26 @@ def test_of_four_that_create_a_table_at_once_one_does(uri: str) -> None:
         list(pool.map(creates, range(4)))
 
     assert Lake.open(uri, TABLES).version("usage") == 0
+
+
+def test_a_table_gets_columns_that_it_has_since_once_whoever_comes_first(uri: str) -> None:
+    """Before anything lands: a stream that reads it ends where columns come later."""
+    older = replace(USAGE, columns=tuple(one for one in USAGE.columns if one.name != "gpu_share_unknown"))
+    Fence(Lake.open(uri, TABLES).store, older).create()
+    writers = [Lake.open(uri, TABLES).fence("usage") for _ in range(4)]
+    together = Barrier(len(writers))
+
+    def complete(fence: Fence) -> None:
+        together.wait()
+        fence.create()
+
+    with ThreadPoolExecutor(len(writers)) as pool:
+        list(pool.map(complete, writers))
+
+    assert all("gpu_share_unknown" in fence.columns for fence in writers)
+    assert Lake.open(uri, TABLES).version("usage") == 1
+    Writer(uri).commits(0, 2)
+    assert landed(uri) == every(0, 2)
 
 
 def test_a_table_is_created_once_though_the_answer_was_lost(s3: S3Server) -> None:
