@@ -19,7 +19,7 @@ from features.labels.waiting import STALLS
 from ingest.decode.metrics.owner_labels import NO_POD
 from ingest.lake.row_filter import EPOCH
 from ingest.lake.tables import Lake
-from ingest.schema.tables import UNKNOWN_NODE, WHOLE_NODE
+from ingest.schema.tables import HAMI, UNKNOWN_NODE, WHOLE_NODE
 
 ALL_ZERO = "pressure_all_zero"
 PSI = [name for name in STALLS if name.startswith("psi_")]
@@ -116,9 +116,10 @@ def _without_cpu(rows: pa.Table) -> Iterator[Finding]:
 
 
 def _shared_gpus(rows: pa.Table) -> Iterator[Finding]:
-    """GPUs of which several pods report the same at once."""
+    """GPUs of which several pods report the same at once, from exporters that do not measure each pod's own use."""
     one = ["cluster", "node", "series", "ts", "value"]
-    busy = rows.filter((pc.field("metric") == "gpu_sm_frac") & (pc.field("value") > 0))
+    own = pc.fill_null(pc.is_in(rows["exporter"], pa.array(HAMI)), fill_value=False)
+    busy = rows.filter(pc.invert(own)).filter((pc.field("metric") == "gpu_sm_frac") & (pc.field("value") > 0))
     alike = busy.group_by(one, use_threads=False).aggregate([("container", "count_distinct")])
     shared = alike.filter(pc.field("container_count_distinct") > 1)
     if shared.num_rows:
@@ -126,8 +127,8 @@ def _shared_gpus(rows: pa.Table) -> Iterator[Finding]:
         named = ", ".join(f"{gpu} of {node}" for node, gpu in gpus[:MAX_NAMED])
         yield warning(
             "GPUs",
-            f"{len(gpus):,} GPUs are shared ({named}): what the whole GPU does is divided among its pods, and is not "
-            "measured pod by pod (docs/ingest.md); use MIG where it has to be",
+            f"{len(gpus):,} GPUs are shared ({named}): what the whole GPU does is divided among its pods, equally "
+            "where they report no use of their own, and has no price then (docs/ingest.md); MIG measures each pod",
         )
 
 

@@ -100,10 +100,10 @@ def rates(
     sampled = Sampled(resolved(known, facts, moved).samples)
     minutes, seconds = per_minute(sampled, facts.placements)
     cells = running(sampled, minutes, held(sampled, minutes), seconds)
-    chosen = shared_once(sampled, reported(sampled, cells))
+    chosen, guessed = shared_once(sampled, reported(sampled, cells))
     grid = _with_percentiles(_grid(sampled, added_up(sampled, chosen)), sampled, chosen)
     values, outside = within_range(with_ratios(pods(grid)))
-    usage, node_usage = _rows(sampled, grid, values, trim=trim)
+    usage, node_usage = _rows(sampled, grid, values, guessed, trim=trim)
     usage = _before_the_end(usage, facts.placements)
     possible, over_us = _within_capacity(usage, facts.nodes)
     minute = np.repeat(grid.minute[group_starts(grid.pod)], outside)
@@ -144,7 +144,7 @@ def _with_percentiles(grid: Grid, sampled: Sampled, cells: Cells) -> Grid:
     return replace(grid, value=value, sampled=known)
 
 
-def _rows(sampled: Sampled, grid: Grid, values: Floats, *, trim: bool) -> tuple[pa.Table, pa.Table]:
+def _rows(sampled: Sampled, grid: Grid, values: Floats, guessed: Cells, *, trim: bool) -> tuple[pa.Table, pa.Table]:
     """Rows of `usage` and of `node_usage`."""
     starts = group_starts(grid.pod)
     row, minute = grid.row[starts], grid.minute[starts]
@@ -161,6 +161,10 @@ def _rows(sampled: Sampled, grid: Grid, values: Floats, *, trim: bool) -> tuple[
     }
     whole = np.asarray(pc.equal(first["container"], WHOLE_NODE))
     columns |= {c.name: numbers(values[:, AT[c.name]]) for c in SIGNALS}
+    if len(guessed.row):
+        pods = np.append(sampled.pod[row], sampled.pod[guessed.row])
+        here, there = np.split(joint([pods, np.append(minute, guessed.minute)]), [len(row)])
+        columns["gpu_share_unknown"] = pa.array(np.isin(here, there))
     return _select(columns, USAGE, ~whole), _select(columns, NODE_USAGE, whole)
 
 

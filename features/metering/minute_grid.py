@@ -152,13 +152,16 @@ class Grid:
     def use(self, resource: Resource) -> Floats:
         """(e, 60) use of a resource, its units: the mean of what was measured, for as long as it ran in the minute.
 
-        NaN where it was not measured.
+        NaN where it was not measured, or is in doubt.
         """
         cells = len(self.entities) * MINUTES
         if any(self.usage[name].null_count == self.usage.num_rows for name in resource.usage):
             return np.full((len(self.entities), MINUTES), np.nan)
         value = (np.sum([floats(self.usage[name]) for name in resource.usage], axis=0) * resource.scale)[self._row]
         known = np.isfinite(value)
+        if resource.unless is not None:
+            doubted = np.asarray(pc.fill_null(self.usage[resource.unless], fill_value=False), np.bool_)
+            known &= ~doubted[self._row]
         total = np.bincount(self._used_cell[known], value[known] * self._overlap[known], cells)
         support = np.bincount(self._used_cell[known], self._overlap[known], cells)
         mean: Floats = np.divide(total, support, out=np.full(cells, np.nan), where=support > 0)

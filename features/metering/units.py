@@ -26,18 +26,20 @@ class Resource:
         usage: columns of usage that add up to it.
         scale: units of it in one of theirs.
         request: column of placements; None where nothing is requested.
+        unless: column of usage that says that its value is not what the container used itself.
     """
 
     name: str
     usage: tuple[str, ...]
     scale: float
     request: str | None = None
+    unless: str | None = None
 
 
 RESOURCES = (
     Resource("cpu", ("cpu_cores",), 1.0, "cpu_request_cores"),
     Resource("memory", ("memory_bytes",), 1 / GIB, "memory_request_bytes"),
-    Resource("gpu", ("gpu_sm_frac",), 1.0, "gpu_request"),
+    Resource("gpu", ("gpu_sm_frac",), 1.0, "gpu_request", "gpu_share_unknown"),
     Resource("network", ("net_rx_bytes_s", "net_tx_bytes_s"), 60 / GIB),
     Resource("disk", ("disk_read_bytes_s", "disk_write_bytes_s"), 60 / GIB),
 )
@@ -45,7 +47,8 @@ RESOURCES = (
 EVERYBODYS = ("cpu", "memory")
 """Every container has some: of these, hours of which nothing at all is known are recorded too."""
 USED = [*dict.fromkeys(name for resource in RESOURCES for name in resource.usage)]
-COLUMNS = [*KEYS, *IDENTITY, "ts", "interval_s", *USED, "topic", "partition", "offset"]
+DOUBTED = [resource.unless for resource in RESOURCES if resource.unless is not None]
+COLUMNS = [*KEYS, *IDENTITY, "ts", "interval_s", *USED, *DOUBTED, "topic", "partition", "offset"]
 """Columns of usage that metering reads."""
 READ = pa.schema([USAGE.schema.field(name) for name in COLUMNS])
 

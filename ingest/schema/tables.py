@@ -161,6 +161,7 @@ SIGNALS = (
 USAGE = _table("usage", 1, "cluster container ts", "Use, latency and pressure of each container, by interval.")(
     *(CLUSTER, TS, _INTERVAL, NODE, CONTAINER, APP, TEAM, QOS),
     *SIGNALS,
+    _flag("gpu_share_unknown", "gpu_sm_frac is an equal part of what pods that share a GPU did together; null: no"),
     *LANDING,
 )
 
@@ -196,9 +197,11 @@ APP_EXPORTERS = (
 """Those that report requests of apps, in ingest/decode/metrics/app_metrics.toml; they go on while others are down."""
 HAMI = ("hami", "hami by old names")
 """Measures each container's own use of a GPU that several share."""
+DCGM = ("dcgm", "dcgm by engine", "dcgm by utilization")
+"""Measures whole GPUs, and names the pods that hold them."""
 EXPORTER_PREFERENCE = (
     *("kubelet", "cadvisor", "node_exporter", "kubelet resource", "koordlet"),
-    *(*HAMI, "dcgm", "dcgm by engine", "dcgm by utilization"),
+    *(*HAMI, *DCGM),
     *("kubeletstats", "kubeletstats by old names", "kubeletstats by counters"),
     *("docker_stats", "hostmetrics", "telegraf", "telegraf by counters"),
     *APP_EXPORTERS,

@@ -84,5 +84,13 @@ def test_a_gpu_that_pods_share_is_named(tmp_path: Path) -> None:
     assert "1 GPUs are shared (0 of n): what the whole GPU does is divided among its pods" in message
 
 
+def test_a_gpu_of_which_hami_measures_what_each_pod_does_is_not_named(tmp_path: Path) -> None:
+    pods = [
+        sample("gpu_sm_frac", container=uid, series="main/GPU-5e", exporter="hami", value=0.3) for uid in ("a", "b")
+    ]
+
+    assert "GPUs" not in said(lake_of(tmp_path, samples=pods))
+
+
 def test_where_nobody_reports_requests_that_is_said(tmp_path: Path) -> None:
     assert "no exporter reports requests" in said(lake_of(tmp_path, samples=[sample("cpu_cores")]))["requests"][1]

@@ -58,6 +58,14 @@ def test_shares_follow_what_the_pods_own_processes_use_where_that_is_reported() 
     assert found == {"ml/p0": 0.0, "ml/p1": pytest.approx(0.3), "ml/p2": pytest.approx(0.6)}
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_only_equal_shares_of_pods_that_report_no_use_of_their_own_are_said_to_be_unknown(way: str) -> None:
+    found = usage("prom-text", "\n".join(WAYS[way]).encode(), facts=NOBODY)
+
+    unknown = way in {"virtual GPUs", "virtual GPUs, older cards"}
+    assert {bool(row["gpu_share_unknown"]) for row in found} == {unknown}
+
+
 def test_of_memory_copies_are_divided_and_what_each_pod_holds_itself_stays() -> None:
     copies = used(*virtual("DCGM_FI_DEV_FB_USED", 300.0), column="gpu_memory_bytes")
     own = [of_pod("DCGM_FI_DEV_FB_USED", 100.0 * i, f"p{i}", vgpu=str(i)) for i in range(3)]
@@ -110,6 +118,19 @@ def test_hami_by_both_of_its_names_and_dcgm_beside_it_count_once() -> None:
     lines = [*hami(HAMI, (60, 30)), *hami(HAMI_OLD, (60, 30)), of_pod(ENGINE, 0.9, "p0")]
 
     assert of_pods(lines) == {"u0": pytest.approx(0.6), "u1": pytest.approx(0.3)}
+
+
+def test_a_pod_that_has_not_used_the_gpu_of_which_hami_knows_has_no_copy_of_it_by_dcgm() -> None:
+    lines = [*hami(HAMI, (60, 30)), *virtual(), *virtual("DCGM_FI_DEV_FB_USED", 300.0)]
+
+    assert of_pods(lines) == {"u0": pytest.approx(0.6), "u1": pytest.approx(0.3)}
+    assert set(of_pods(lines, "gpu_memory_bytes")) == {"u0", "u1"}
+
+
+def test_of_what_hami_does_not_measure_dcgms_copies_are_divided_among_all_pods() -> None:
+    lines = [*hami(HAMI, (60, 30)), *virtual(), *virtual("DCGM_FI_PROF_DRAM_ACTIVE", 0.9)]
+
+    assert of_pods(lines, "gpu_dram_frac") == {f"u{i}": pytest.approx(0.3) for i in range(3)}
 
 
 def test_a_containers_devices_are_added_up() -> None:

@@ -73,6 +73,19 @@ def test_minutes_with_neither_are_gaps_never_zero() -> None:
     assert [(r["resource"], r["minutes"], r["gap_minutes"]) for r in blind] == [("cpu", 0, 60), ("memory", 0, 60)]
 
 
+def test_an_equal_part_of_a_shared_gpu_is_no_use_that_has_a_price() -> None:
+    doubted = usage(*steady(gpu_sm_frac=0.3, gpu_share_unknown=True))
+    known = usage(*steady(gpu_sm_frac=0.3, gpu_share_unknown=False))
+
+    def gpu(used: pa.Table, **asked: object) -> list[tuple[int, ...]]:
+        found = meter(used, placements({"container": "c", **asked})).to_pylist()
+        return [tuple(row[name] for name in SUMS) for row in found if row["resource"] == "gpu"]
+
+    assert gpu(doubted) == []
+    assert gpu(doubted, gpu_request=0.25) == [(15 * MICROS, 15 * MICROS, 0, 60, 0)]
+    assert gpu(known, gpu_request=0.25) == [(15 * MICROS, 15 * MICROS, 3 * MICROS, 60, 0)]
+
+
 def test_a_minute_is_the_mean_of_what_overlaps_it_by_time() -> None:
     """A row of 90 s, then one of 30 s: minutes of 1 and of (30 x 1 + 30 x 4) / 60 cores."""
     rows = usage(
