@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,8 +115,11 @@ def judged(folder: Path, recorded: Recorded, factor: int, say: Callable[[str], N
     _done(whole.lake, "features")
     found += [*_rates(whole), *_phases(whole), *_letters(whole)]
     say("sending it without what servers say of themselves, then without pressure")
-    blunt = replayed_alone(folder / "pressure", whole, (APP,))
-    blind = replayed_alone(folder / "blind", whole, (APP, *PRESSURES, "redis_"))
+    left_out = {"pressure": (APP,), "blind": (APP, *PRESSURES, "redis_")}
+    with ExitStack() as stack, ThreadPoolExecutor(len(left_out)) as pool:
+        brokers = [stack.enter_context(running_broker(folder / name / "broker")).bootstrap for name in left_out]
+        folders = [folder / name for name in left_out]
+        blunt, blind = pool.map(replayed_alone, folders, brokers, [whole] * len(left_out), left_out.values())
     return [*found, *_pressure_alone(blunt), *_blind(blind)]
 
 
@@ -128,15 +132,12 @@ def send(kafka: str, of: Replayed, chosen: Callable[[float], bool], without: tup
         sender.flush()
 
 
-def replayed_alone(folder: Path, of: Replayed, without: tuple[str, ...]) -> Replayed:
+def replayed_alone(folder: Path, bootstrap: str, of: Replayed, without: tuple[str, ...]) -> Replayed:
     """The same in a lake of its own, without metrics whose names begin so."""
-    folder.mkdir()
     found = Replayed(folder / "lake", of.stretch, of.recorded)
-    with running_broker(folder / "broker") as broker:
-        create_topics(broker.bootstrap, [*TOPICS.values(), OTLP])
-        send(broker.bootstrap, of, lambda _: True, without)
-        words = ["--bootstrap", broker.bootstrap, "--topic", f"{OTLP.name}=otlp-proto", "--until-end"]
-        _done(found.lake, "ingest", *words)
+    create_topics(bootstrap, [*TOPICS.values(), OTLP])
+    send(bootstrap, of, lambda _: True, without)
+    _done(found.lake, "ingest", "--bootstrap", bootstrap, "--topic", f"{OTLP.name}=otlp-proto", "--until-end")
     _done(found.lake, "features")
     return found
 

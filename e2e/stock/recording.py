@@ -64,7 +64,7 @@ class Phase:
 PHASES = (
     *(Phase(alone(name), 6, (name,)) for name in PODS),
     *(Phase("together", 3), Phase("cpu", 6), Phase("recovery", 3), Phase("stream", 6)),
-    *(Phase("recovery", 3), Phase("limit", 6), Phase("end", 2)),
+    *(Phase("recovery", 2), Phase("limit", 6), Phase("end", 2)),
 )
 
 
