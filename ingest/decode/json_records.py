@@ -115,7 +115,7 @@ def objects_of(parent: Record, name: str) -> list[Record]:
     found = parent.get(name)
     if type(found) is not list:
         return []
-    return found if set(map(type, found)) <= {dict} else [entry for entry in found if type(entry) is dict]
+    return found if {dict}.issuperset(map(type, found)) else [entry for entry in found if type(entry) is dict]
 
 
 def complaint(message: bytes | None, parsed: object, wanted: str = "") -> str:

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 MAX_DIGITS = 40
-SPACE = b" "
+OF_NUMBERS = b"0123456789+-.eE"
 _DIGITS = r"^[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 
 
@@ -21,8 +21,8 @@ def number_of_text(value: object) -> object:
 
 
 def number_of_bytes(text: bytes) -> float | None:
-    """The number that ASCII holds and nothing else, not even white space; None where a closer look is needed."""
-    if len(text) > MAX_DIGITS or b"_" in text or not (text[:1] > SPACE and text[-1:] > SPACE):
+    """The number that digits make; None where a closer look is needed, as of NaN."""
+    if len(text) > MAX_DIGITS or text.translate(None, OF_NUMBERS):
         return None
     try:
         return float(text)

@@ -97,7 +97,7 @@ def _add(rows: Rows, shapes: Shapes, branches: Branches, number: int, record: Re
     if len(values) > MAX_RECORDS:
         rows.undecodable(number, "", f"{len(values)} values; the limit is {MAX_RECORDS}")
         return
-    key = (*_own_labels(record), tuple(shape), tuple(stats), tuple(_object(stats, "memory")))
+    key = (_own_labels(record), *shape, None, *stats, None, *_object(stats, "memory"))
     plan = shapes.plans.get(key) or _remember(shapes, key, shape, stats, record)
     if not (plan.picks or plan.unknown or plan.missing):
         rows.count("container_stats without values")
@@ -202,7 +202,7 @@ def _word(value: object) -> str | int:
 
 def _own_labels(record: Record) -> tuple[object, ...]:
     labels = _object(record, "container_labels")
-    return *values_of(map(record.get, NAMES)), tuple(labels), values_of(labels.values())
+    return tuple(labels), values_of([*map(record.get, NAMES), *labels.values()])
 
 
 def _remember(shapes: Shapes, key: tuple[object, ...], shape: Shape, stats: Record, record: Record) -> Plan:

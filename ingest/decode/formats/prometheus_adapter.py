@@ -41,6 +41,9 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
     only if nothing in them could end a text.
     """
     times, plans, after = shapes.clock.read, shapes.plans, len(TIME)
+    add_plan, add_message, add_index, add_time, add_value = (
+        one.append for one in (rows.plans, rows.messages, rows.indexes, rows.micros, rows.values)
+    )
 
     def add(number: int, message: bytes) -> bool:
         cut = message.rfind(TIME)
@@ -51,11 +54,12 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
         micros, value = times.get(stamp), number_of_bytes(rest[:-2])
         if micros is None or value is None or rest[-2:] != END:
             return False
-        rows.plans.append(plan.number)
-        rows.messages.append(number)
-        rows.indexes.append(0)
-        rows.micros.append(micros)
-        rows.values += [value] * len(plan.picks)
+        add_plan(plan.number)
+        add_message(number)
+        add_index(0)
+        add_time(micros)
+        for _ in plan.picks:
+            add_value(value)
         return True
 
     return add

@@ -52,6 +52,7 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
     add_plan, add_message, add_index, add_time = (
         one.append for one in (rows.plans, rows.messages, rows.indexes, rows.micros)
     )
+    add_values, parsed = rows.values.extend, orjson.loads
 
     def add(number: int, message: bytes) -> bool:
         cut, end = message.find(TAGS), message.rfind(TIME, -LONGEST_END)
@@ -62,7 +63,7 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
         if micros < 0 or cut < 0 or len(message) > MAX_MESSAGE_BYTES or not message.startswith(HEAD):
             return False
         try:
-            fields = orjson.loads(message[before : cut + 1])
+            fields = parsed(message[before : cut + 1])
         except orjson.JSONDecodeError:
             return False
         plan = plans.get((message[cut:end], *fields))
@@ -72,7 +73,7 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
         add_message(number)
         add_index(0)
         add_time(micros)
-        rows.values += plan.take([*fields.values()])
+        add_values(fields.values() if plan.straight else plan.take([*fields.values()]))
         return True
 
     return add

@@ -13,7 +13,7 @@ def texts_of(labels: Mapping[str, object]) -> dict[str, str]:
 def values_of(values: Iterable[object]) -> tuple[object, ...]:
     """Values of labels as texts; where all are texts already, as is usual, they are taken as they are."""
     found = tuple(values)
-    return found if set(map(type, found)) <= TEXTS else tuple(map(text_of, found))
+    return found if TEXTS.issuperset(map(type, found)) else tuple(map(text_of, found))
 
 
 def text_of(value: object) -> str:
