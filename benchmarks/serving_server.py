@@ -21,8 +21,8 @@ from pydantic import BaseModel
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from advisor.api.app import create_scheduler_app
 from advisor.api.scheduler.raw_http import whole_body
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.pending_pod import PodClass
 from advisor.placement.feature_log import ServedLog
 from advisor.placement.model_state import Serving

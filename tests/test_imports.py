@@ -75,6 +75,10 @@ def test_the_version_is_printed_without_the_commands() -> None:
     assert not imported_by(printed) & {"typer", "pydantic", "rich"}
 
 
+def test_workers_that_answer_schedulers_load_no_database_and_no_pages() -> None:
+    assert not imported_by("import cohabit.server.workers") & (HEAVY | {"sqlalchemy", "psycopg", "jinja2"})
+
+
 def test_help_imports_nothing_heavy_and_no_server() -> None:
     asked = [["--help"], ["serve", "--help"], ["demo", "--help"], ["watch", "--help"], ["dev", "import", "--help"]]
 

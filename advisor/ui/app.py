@@ -9,8 +9,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from advisor.api.app import STATUS
-from advisor.api.http.auth_middleware import doors_of
-from advisor.api.http.roles import allowed, roles_of
+from advisor.api.http.roles import allowed, doors_of, roles_of
 from advisor.auth.api_tokens import ROLES
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.errors import AdvisorError

@@ -7,9 +7,10 @@ from typing import Any
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from advisor.api.app import create_app, create_scheduler_app
+from advisor.api.app import create_app
 from advisor.api.http.openapi import described
 from advisor.api.http.roles import roles_of
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from cohabit.reference.markdown import NONE, as_text, code, page, table

@@ -10,9 +10,10 @@ from pathlib import Path
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from advisor.api.app import create_app, create_scheduler_app
+from advisor.api.app import create_app
 from advisor.api.http.auth_middleware import Guard
 from advisor.api.http.csrf import OwnSite
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer

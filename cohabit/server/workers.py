@@ -22,7 +22,7 @@ import uvloop
 from numpy.random import default_rng
 from prometheus_client import CollectorRegistry
 
-from advisor.api.app import create_scheduler_app
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.worker_bus import Journal
 from advisor.placement.decision_log import Shares, explorer_in
 from advisor.placement.feature_log import ServedLog

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
-from advisor.api.app import create_scheduler_app
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.snapshot import Snapshot
 from advisor.database.engine import open_store
 from advisor.placement.prioritizer import Prioritizer

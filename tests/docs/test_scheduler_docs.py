@@ -15,8 +15,8 @@ import yaml
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from advisor.api.app import create_scheduler_app
 from advisor.api.http.roles import roles_of
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.placement.exact_source import NotSaid
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer

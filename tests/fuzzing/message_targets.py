@@ -12,7 +12,8 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.datastructures import Headers
 
-from advisor.api.app import create_app, create_scheduler_app
+from advisor.api.app import create_app
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.placement.prioritizer import Prioritizer
 from advisor.ui.site.forms import KIND, UnreadableForm, fields
 from cohabit.doctor.reply import Reply, Unreadable, scores_in
@@ -179,7 +180,8 @@ def _requests(folder: Path) -> Iterator[Target]:
         "/v1/plans/p1/export": (people, [orjson.dumps({"version": 1, "form": "plain"})]),
     }
     for path, (app, good) in asked.items():
-        yield Target(f"POST {path}", "advisor.api.app", tuple(good), _posted(app, path), (Refused,))
+        module = "advisor.api.scheduler.scheduler_app" if app is schedulers else "advisor.api.app"
+        yield Target(f"POST {path}", module, tuple(good), _posted(app, path), (Refused,))
 
 
 def _golden(pattern: str) -> list[bytes]:

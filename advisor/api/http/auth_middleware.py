@@ -6,16 +6,15 @@ What is no route is answered here as well, after the token: outsiders do not lea
 that the gate did not recognise reaches the application.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from re import Pattern
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from advisor.api.http.roles import Door
 from advisor.auth.api_tokens import Shown, Signed, shown, signed
 from advisor.auth.authenticator import Access, Refusal, forbidden
 from advisor.auth.denials import Refusals
@@ -34,30 +33,6 @@ SAID = {
 POLICY_VIOLATION = 1008
 PER_SECOND, BURST = 50.0, 100
 """How often one caller may ask, unless settings say otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """A route, and who may use it."""
-
-    method: str
-    path: str
-    pattern: Pattern[str]
-    roles: frozenset[str]
-
-    @property
-    def name(self) -> str:
-        """As roles_of spells it; no part of a request."""
-        return f"{self.method} {self.path}"
-
-
-def doors_of(roles: Mapping[str, Collection[str]]) -> tuple[Door, ...]:
-    """The routes of an application, with the roles from roles_of."""
-    doors = []
-    for name, who in roles.items():
-        method, _, path = name.partition(" ")
-        doors.append(Door(method, path, compile_path(path)[0], frozenset(who)))
-    return tuple(doors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Roles: every route says who may call it; an app with a route that does not is refused at start."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from re import Pattern
 from typing import Literal, TypeVar
 
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
-from starlette.routing import Route
+from starlette.routing import Route, compile_path
 
 from advisor.auth.api_tokens import TokenRole
 from advisor.errors import AdvisorError
@@ -38,3 +40,27 @@ def roles_of(app: FastAPI) -> dict[str, tuple[Role, ...]]:
             raise AdvisorError(f"route {path} declares no role: decorate its function with @allowed(...)")
         found |= {f"{method} {path}": roles for method in context.methods or ()}
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A route, and who may use it."""
+
+    method: str
+    path: str
+    pattern: Pattern[str]
+    roles: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """As roles_of spells it; no part of a request."""
+        return f"{self.method} {self.path}"
+
+
+def doors_of(roles: Mapping[str, Collection[str]]) -> tuple[Door, ...]:
+    """The routes of an application, with the roles from roles_of."""
+    doors = []
+    for name, who in roles.items():
+        method, _, path = name.partition(" ")
+        doors.append(Door(method, path, compile_path(path)[0], frozenset(who)))
+    return tuple(doors)

@@ -13,8 +13,9 @@ from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from advisor.api.http.auth_middleware import ANYONE, NO_ROUTE, POLICY_VIOLATION, Door, address_of
+from advisor.api.http.auth_middleware import ANYONE, NO_ROUTE, POLICY_VIOLATION, address_of
 from advisor.api.http.csrf import SAFE, is_ours
+from advisor.api.http.roles import Door
 from advisor.auth.authenticator import Refusal, forbidden
 from advisor.ui.site.forms import UnreadableForm, brings, fields, replayed, whole_body
 from advisor.ui.site.headers import with_headers

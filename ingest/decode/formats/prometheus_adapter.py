@@ -41,9 +41,8 @@ def _adder_of_known(rows: Rows, shapes: Shapes) -> Callable[[int, bytes], bool]:
     only if nothing in them could end a text.
     """
     times, plans, after = shapes.clock.read, shapes.plans, len(TIME)
-    add_plan, add_message, add_index, add_time, add_value = (
-        one.append for one in (rows.plans, rows.messages, rows.indexes, rows.micros, rows.values)
-    )
+    add_plan, add_message, add_time = (one.append for one in (rows.plans, rows.messages, rows.micros))
+    add_index, add_value = rows.indexes.append, rows.values.append
 
     def add(number: int, message: bytes) -> bool:
         cut = message.rfind(TIME)

@@ -9,8 +9,10 @@ from fastapi import APIRouter, WebSocket
 from fastapi.testclient import TestClient
 from starlette.responses import PlainTextResponse
 
-from advisor.api.app import MAX_BODY_BYTES, assembled, create_app, create_scheduler_app
+from advisor.api.app import MAX_BODY_BYTES, create_app
+from advisor.api.http.application import assembled
 from advisor.api.http.roles import allowed, roles_of
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.api.v1.scores import MAX_HARMED
 from advisor.diagnosis.coverage import Coverage, Looked
 from advisor.diagnosis.report_file import write_report

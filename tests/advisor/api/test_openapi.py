@@ -13,8 +13,9 @@ from schemathesis.engine import from_schema
 from schemathesis.engine.events import FatalError, FuzzScenarioFinished, NonFatalError, ScenarioFinished
 from schemathesis.engine.recorder import ScenarioRecorder
 
-from advisor.api.app import create_app, create_scheduler_app
+from advisor.api.app import create_app
 from advisor.api.http.openapi import WHY
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.database.engine import open_store
 from advisor.placement.prioritizer import Prioritizer
 from tests.advisor.api.http.test_auth_middleware import Guarded

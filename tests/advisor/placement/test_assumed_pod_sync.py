@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry
 
-from advisor.api.app import create_scheduler_app
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.worker_bus import Journal

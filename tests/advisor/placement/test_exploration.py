@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from structlog.testing import capture_logs
 
-from advisor.api.app import create_scheduler_app
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement.decision_log import MAX_WAITING, Advised, Explorer, read_advised
 from advisor.placement.exploration import BAND, LEAST_POINTS, OTHERS, Floats, Ints, drawn, propensities, put_first

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.api.app import create_scheduler_app
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.placement.decision_log import Advised, Explorer, read_advised
 from advisor.placement.encoded_scores import Replies, spell

@@ -20,7 +20,8 @@ from starlette.testclient import WebSocketDenialResponse
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
-from advisor.api.app import assembled, create_app, guarded
+from advisor.api.app import create_app, guarded
+from advisor.api.http.application import assembled
 from advisor.api.http.auth_middleware import SAID, Guard
 from advisor.api.http.roles import Role, allowed, roles_of
 from advisor.auth.api_tokens import ROLES, Shown, TokenRole, new_token

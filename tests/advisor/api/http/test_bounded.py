@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from advisor.api.app import MAX_BODY_BYTES, MAX_SCHEDULER_BODY_BYTES
+from advisor.api.app import MAX_BODY_BYTES
 from advisor.api.http.body_limits import BODY_S
+from advisor.api.scheduler.scheduler_app import MAX_SCHEDULER_BODY_BYTES
 from tests.advisor.running import ASKED, Running, fill, running, until_ready
 
 LEVELS = 100_000

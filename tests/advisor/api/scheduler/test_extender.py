@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, assembled, create_scheduler_app
+from advisor.api.http.application import assembled
 from advisor.api.scheduler.extender import extender_routes
+from advisor.api.scheduler.scheduler_app import MAX_SCHEDULER_BODY_BYTES, create_scheduler_app
 from advisor.placement.prioritizer import Prioritizer
 from tests.advisor.drawn import METADATA, NODE_NAMES, POD, or_null, without_name
 from tests.advisor.processes import STATES, Process

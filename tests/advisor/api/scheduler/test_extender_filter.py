@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from advisor.api.app import create_scheduler_app
 from advisor.api.scheduler.peers import booking_message
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.worker_bus import Journal

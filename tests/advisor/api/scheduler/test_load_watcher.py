@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.api.app import create_scheduler_app
 from advisor.api.scheduler.load_watcher import metrics_of
+from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.utilisation import utilisation_percent
 from advisor.placement.prioritizer import Prioritizer

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.api.app import MAX_SCHEDULER_BODY_BYTES, create_scheduler_app
+from advisor.api.scheduler.scheduler_app import MAX_SCHEDULER_BODY_BYTES, create_scheduler_app
 from advisor.api.scheduler.volcano import PrioritizeRequest, offer_of
 from advisor.cluster.pending_pod import PendingPod
 from advisor.placement.offer import Offer
