@@ -56,7 +56,10 @@ def stream_in(folder: Path, topics: tuple[str, ...] = TOPICS) -> Path:
             "topic to such a file with kafka-console-consumer"
         )
     if others := sorted(set(topics_in(folder)) - set(topics)):
-        console.print(f"left out, not topics of Cohabit: {', '.join(others)} (there are {', '.join(topics)})")
+        console.print(
+            f"left out, not topics of Cohabit: {', '.join(others)} (there are {', '.join(topics)}; name others' with "
+            "--topic NAME=FORMAT)"
+        )
     return folder
 
 

@@ -210,7 +210,7 @@ def metrics(
 ) -> None:
     """List the third-party metrics Cohabit recognises and the column each maps to.
 
-    Add your own with a file: [[metric]] with name, target, kind, and scale, where, series as docs/ingest.md shows.
+    Add your own with a file: tables `metric` with name, target, kind, and scale, where, series as docs/ingest.md shows.
     """
     from cohabit.config.topic_formats import show_metrics
 

@@ -99,6 +99,7 @@ def run_ingest(
     wishes: Wishes = ALONE,
 ) -> None:
     """See `cohabit ingest`."""
+    from ingest.kafka_io.stream_files import topics_in
     from ingest.pipeline.kafka_source import ConsumerSettings
 
     formats = formats_of(settings, wishes)
@@ -106,7 +107,11 @@ def run_ingest(
     if folder is not None:
         if wishes.dead_letters or wishes.metrics_port is not None:
             raise CohabitError(f"--dead-letter-topic and --metrics-port are for Kafka, not for files in {folder}")
-        _ingest_files(settings, stream_in(folder, topics), lake, topics, formats=formats)
+        there = topics_in(stream_in(folder, topics))
+        named = [topic.partition("=")[0] for topic in wishes.topics]
+        if absent := [f"{topic}.log" for topic in named if topic not in there]:
+            raise CohabitError(f"{folder} has no {', '.join(absent)}, which --topic names")
+        _ingest_files(settings, folder, lake, topics, formats=formats)
         return
     consumer = ConsumerSettings(
         bootstrap=settings.kafka.brokers(bootstrap),

@@ -75,6 +75,7 @@ def write_line(path: str, line: bytes) -> None:
         (["ingest", "broken"], "broken/usage.log line 1 is not 'CreateTime:"),
         (["ingest", "broken", "--lake", "s3://bucket/lake"], "s3://bucket/lake"),
         (["ingest", "broken", "--metrics-port", "0"], "are for Kafka, not for files in broken"),
+        (["ingest", "broken", "--topic", "stats=cadvisor"], "broken has no stats.log, which --topic names"),
         (["model", "train", "--lake", "hdfs://lake"], "name a folder on a file system with hard links, or a bucket"),
         (["dev", "simulate", "broken", *SMALL], "already contains usage.log"),
         (["dev", "simulate", "stream", "--law", "linear"], "there are saturating, queueing, threshold"),
