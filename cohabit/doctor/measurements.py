@@ -15,6 +15,7 @@ from cohabit.doctor.finding import Finding, ok, problem, warning
 from features.columnar.asof_join import key_codes
 from features.contention.container_resolution import OWN, moved_in, newest_reports
 from features.contention.node_state import Facts
+from features.contention.shared_devices import uuids
 from features.labels.waiting import STALLS
 from ingest.decode.metrics.owner_labels import NO_POD
 from ingest.lake.row_filter import EPOCH
@@ -118,8 +119,13 @@ def _without_cpu(rows: pa.Table) -> Iterator[Finding]:
 def _shared_gpus(rows: pa.Table) -> Iterator[Finding]:
     """GPUs of which several pods report the same at once, from exporters that do not measure each pod's own use."""
     one = ["cluster", "node", "series", "ts", "value"]
-    own = pc.fill_null(pc.is_in(rows["exporter"], pa.array(HAMI)), fill_value=False)
-    busy = rows.filter(pc.invert(own)).filter((pc.field("metric") == "gpu_sm_frac") & (pc.field("value") > 0))
+    of_gpus = rows.filter(pc.field("metric") == "gpu_sm_frac")
+    own = pc.fill_null(pc.is_in(of_gpus["exporter"], pa.array(HAMI)), fill_value=False)
+    seen = of_gpus.filter(pc.invert(own))
+    measured = {*uuids(of_gpus.filter(own)["series"]).to_pylist()} - {None}
+    busy = seen.filter(pc.invert(pc.is_in(uuids(seen["series"]), pa.array([*measured], pa.string())))).filter(
+        pc.field("value") > 0
+    )
     alike = busy.group_by(one, use_threads=False).aggregate([("container", "count_distinct")])
     shared = alike.filter(pc.field("container_count_distinct") > 1)
     if shared.num_rows:
@@ -166,7 +172,8 @@ def _moved(rows: pa.Table, facts: Facts) -> Finding:
             "label cluster that COHABIT_CLUSTER has",
         )
     if not moved:
-        return ok("node names", f"no node of {len(pc.unique(rows['node'])):,} has another name than placements say")
+        count = len({*pc.unique(rows["node"]).to_pylist()} - {UNKNOWN_NODE})
+        return ok("node names", f"no node of {count:,} has another name than placements say")
     pairs = ", ".join(f"{one['node']} for {one['placed_on']}" for one in moved[:3])
     return warning(
         "node names",

@@ -33,7 +33,7 @@ def latency_quantiles(group: Ints, series: pa.Array | pa.ChunkedArray, rate: Flo
     Args:
         group: (n,) code of container and minute, any order.
         series: (n,) series of `rt_bucket_s`: `high` of all requests up to there, or `low:high`, s, then perhaps `/` and
-            what else distinguishes it; what does not read so is left out.
+            what else distinguishes it; what does not read so is left out. Of `high` each histogram must have infinity.
         rate: (n,) requests a second; NaN where not known, and then nothing is known of the group.
 
     Returns:
@@ -42,14 +42,17 @@ def latency_quantiles(group: Ints, series: pa.Array | pa.ChunkedArray, rate: Flo
 
     Source: Prometheus, histogram_quantile().
     """
-    low, high = _bounds(series)
+    low, high, rest = _bounds(series)
     good = ~np.isnan(high)
-    group, low, high, rate = group[good], low[good], high[good], rate[good]
+    group, low, high, rate, rest = group[good], low[good], high[good], rate[good], rest[good]
     if not len(group):
         return np.zeros(0, np.int64), np.zeros((0, len(SHARES)))
     upto = np.isnan(low)
-    parts = [_added(group[~upto], low[~upto], high[~upto], rate[~upto]), _apart(group[upto], high[upto], rate[upto])]
-    group, low, high, rate = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    parts = [
+        (group[~upto], low[~upto], high[~upto], rate[~upto]),
+        _apart(group[upto], rest[upto], high[upto], rate[upto]),
+    ]
+    group, low, high, rate = _added(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     order = rising(group, _codes(high), _codes(low))
     group, low, high, rate = group[order], low[order], high[order], rate[order]
     starts = group_starts(group)
@@ -83,17 +86,26 @@ def _added(group: Ints, low: Floats, high: Floats, rate: Floats) -> tuple[Ints, 
     return group[first], low[first], high[first], np.add.reduceat(rate[order], starts)
 
 
-def _apart(group: Ints, high: Floats, rate: Floats) -> tuple[Ints, Floats, Floats, Floats]:
-    """Buckets that have all requests up to a bound as those between two bounds."""
-    group, _, high, upto = _added(group, np.zeros(len(high)), high, rate)
+def _apart(group: Ints, rest: Ints, high: Floats, rate: Floats) -> tuple[Ints, Floats, Floats, Floats]:
+    """Buckets that have all requests up to a bound as those between two bounds, histogram by histogram.
+
+    One whose last bound is finite gets a bucket above it, of which nothing is known.
+    """
     if not len(group):
-        return group, high, high, upto
-    order = rising(group, _codes(high))
-    group, high, upto = group[order], high[order], upto[order]
-    first = np.append([True], np.diff(group) != 0)
+        return group, high, high, rate
+    order = rising(group, rest, _codes(high))
+    group, rest, high, upto = group[order], rest[order], high[order], rate[order]
+    first = np.append([True], (np.diff(group) != 0) | (np.diff(rest) != 0))
     low = np.where(first, 0.0, np.append([0.0], high[:-1]))
     below = np.where(first, 0.0, np.append([0.0], upto[:-1]))
-    return group, low, high, np.maximum(upto - below, 0.0)
+    open_ = np.append(first[1:], [True]) & np.isfinite(high)
+    above = np.full(open_.sum(), np.inf), np.full(open_.sum(), np.nan)
+    return (
+        np.append(group, group[open_]),
+        np.append(low, high[open_]),
+        np.append(high, above[0]),
+        np.append(np.maximum(upto - below, 0.0), above[1]),
+    )
 
 
 def _codes(values: Floats) -> Ints:
@@ -101,14 +113,17 @@ def _codes(values: Floats) -> Ints:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _bounds(series: pa.Array | pa.ChunkedArray) -> tuple[Floats, Floats]:
-    """(n,) lower bounds, NaN where the series has none, and upper bounds, NaN where the series does not read so."""
+def _bounds(series: pa.Array | pa.ChunkedArray) -> tuple[Floats, Floats, Ints]:
+    """(n,) lower bounds, NaN where there is none, upper ones, NaN where it does not read so, and codes of the rest."""
     coded = pc.dictionary_encode(series)
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-    pairs = np.array([_pair((text or "").split("/")[0].split(":")) for text in coded.dictionary.to_pylist()])
+    words = [(text or "").partition("/") for text in coded.dictionary.to_pylist()]
+    pairs = np.array([_pair(bounds.split(":")) for bounds, _, _ in words])
     pairs = np.append(pairs.reshape(-1, 2), [[np.nan, np.nan]], axis=0)
+    numbered = {rest: number for number, rest in enumerate(dict.fromkeys(rest for _, _, rest in words))}
+    rests = np.array([*(numbered[rest] for _, _, rest in words), 0])
     codes = np.asarray(pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False), np.int64)
-    return pairs[codes, 0], pairs[codes, 1]
+    return pairs[codes, 0], pairs[codes, 1], rests[codes]
 
 
 def _pair(words: Sequence[str]) -> tuple[float, float]:

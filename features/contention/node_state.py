@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.columnar.arrow_columns import Floats, Ints, floats, micros, side_by_side, table
+from features.columnar.arrow_columns import Floats, Ints, floats, micros, numbers, side_by_side, table
 from features.columnar.asof_join import key_codes, newest_known, stands_until
 from features.columnar.group_means import group_codes, group_starts
 from features.columnar.windows import LATENESS_US, in_time
@@ -22,6 +22,7 @@ from features.schema.tables import NODE_STATE
 from ingest.schema.tables import UNKNOWN_NODE
 
 NODE_FACTS = ["platform", "smt", "numa_nodes", *dict.fromkeys(r.capacity for r in RESOURCES)]
+GPU = NAMES.index("gpu")
 LANDED_IN = ("arrived_at", "topic", "partition", "offset")
 """Orders events of the same time, the same way on every run."""
 INFERRED = "inferred"
@@ -62,6 +63,8 @@ def _with_features(windows: ContainerWindows, facts: Facts) -> pa.Table:
     node = _nodes_at(rows, group, facts.nodes)
     placed = known_at(rows, micros(rows["window_end"]), facts.placements, ["cluster", "container"])
     identity = {c: pc.coalesce(rows[c].cast(pa.string()), placed[c]) for c in IDENTITY}
+    windows = _without_gpus(windows, placed)
+    rows = windows.rows
     members = Members(
         group=group,
         use=windows.use,
@@ -84,6 +87,23 @@ def _with_features(windows: ContainerWindows, facts: Facts) -> pa.Table:
     by_resource = pressure[:, : len(NAMES)]
     columns |= dict(zip(COMPOSITION, _nowhere_missing(composition(members, by_resource, details), rows).T, strict=True))
     return table({**columns, "missing": missing_mask(by_resource)}, NODE_STATE.schema)
+
+
+def _without_gpus(windows: ContainerWindows, placed: pa.Table) -> ContainerWindows:
+    """The windows, with a use of 0 by containers that requested no GPU, where another's on the node was measured.
+
+    Exporters say nothing of a container without a GPU.
+    """
+    measured = np.isfinite(windows.use[:, GPU])
+    none = np.asarray(pc.fill_null(pc.equal(placed["gpu_request"], 0.0), fill_value=False), np.bool_)
+    idle = none & ~measured & (np.bincount(windows.group, measured) > 0)[windows.group]
+    if not idle.any():
+        return windows
+    use, peak = windows.use.copy(), windows.peak.copy()
+    use[idle, GPU] = peak[idle, GPU] = 0.0
+    column = RESOURCES[GPU].usage[0]
+    place = windows.rows.schema.get_field_index(column)
+    return windows._replace(rows=windows.rows.set_column(place, column, numbers(use[:, GPU])), use=use, peak=peak)
 
 
 def _nowhere_missing(columns: Floats, rows: pa.Table) -> Floats:

@@ -34,6 +34,10 @@ SKEW_US = 15 * 1_000_000
 ORIGIN = ("topic", "partition", "offset")
 OF_REQUESTS = ("qps", "rt_s", "timed_s", "rt_bucket_s")
 """Metrics whose series are routes and answers of a process: each comes with its first request, while others go on."""
+OF_DEVICES = ("gpu_sm_frac", "gpu_memory_bytes", "gpu_dram_frac", "pcie_bytes_s")
+"""Metrics whose series are devices, which several containers may share."""
+OF_TIMES = ("rt_s", "timed_s")
+"""Those of them that are divided by each other."""
 PROCESS = r"(?:^|/)(?:service[._]instance[._]id|instance)=(?P<process>[^/]*)"
 """In the series of such metrics: which process of the pod it is of."""
 
@@ -131,6 +135,11 @@ class Sampled:
         return dense(joint([self.run, self.metric, ranks(self.rows["series"])]))
 
     @cached_property
+    def device(self) -> Ints:
+        """(n,) code of a metric of a device on a node, whatever the container."""
+        return dense(joint([*(ranks(self.rows[c]) for c in ("cluster", "node", "series")), self.metric]))
+
+    @cached_property
     def process(self) -> Ints:
         """(n,) code of a process that serves requests, as one reporter sees it; one code for all of other metrics."""
         codes = np.zeros(self.rows.num_rows, np.int64)
@@ -178,14 +187,17 @@ class Sampled:
 def per_minute(sampled: Sampled, placements: pa.Table) -> tuple[Cells, Floats]:
     """Mean of each series in each minute, of counters their rate; duplicates counted once, by lowest origin.
 
+    A counter's 0 is none where another value has its time: decoders make it of the start of a process.
     And of each counter for how many seconds of the minute it rose.
     """
     rows, ts = sampled.rows, micros(sampled.rows["ts"])
     order = rising(sampled.series, ts, *(ranks(rows[name]) for name in ORIGIN))
-    order = order[np.append([True], (np.diff(sampled.series[order]) != 0) | (np.diff(ts[order]) != 0))]
+    starts = np.flatnonzero(np.append([True], (np.diff(sampled.series[order]) != 0) | (np.diff(ts[order]) != 0)))
+    largest, order = np.fmax.reduceat(floats(rows["value"])[order], starts), order[starts]
     series, ts, minute = sampled.series[order], ts[order], sampled.minute[order]
-    value = floats(rows["value"])[order]
     counter = np.asarray(pc.fill_null(pc.equal(rows["kind"], "counter"), fill_value=False))[order]
+    value = floats(rows["value"])[order]
+    value = np.where(counter & (value == 0), largest, value)
     rate, seconds = counter_rates(np.where(counter, value, np.nan), ts, series, sampled.process[order])
     first, before_us = _begun(np.where(counter, value, np.nan), ts, series)
     fresh = np.append([True], (np.diff(series) != 0) | (np.diff(ts) > MEMORY_US))
@@ -265,8 +277,10 @@ def _placed_before(sampled: Sampled, rows: Ints, placements: pa.Table) -> Ints:
 def held(sampled: Sampled, cells: Cells) -> Cells:
     """The cells, and each series' last value in the minute after it, where its pod was sampled but it was not.
 
-    Not where another reporter sampled the same in that minute: what is newer stands. Nor, of requests, where any series
-    of its metric was: a route or a process that is reported no more is gone.
+    Not where another reporter sampled the same in that minute: what is newer stands. Of requests the preferred one's
+    value is held then too, since reporters count other things; not where it sampled any series of the metric: a route
+    or a process that is reported no more is gone. Nor, of devices, where the device was: its
+    container has it no more.
     """
     series, pod = sampled.series[cells.row], sampled.pod[cells.row]
     span = int(cells.minute.max()) + 2
@@ -275,8 +289,13 @@ def held(sampled: Sampled, cells: Cells) -> Cells:
     last = last[np.isin(pod[last] * span + cells.minute[last] + 1, pod * span + cells.minute)]
     what = joint([sampled.container, sampled.metric])
     of_all, own = (dense(code)[cells.row] * span + cells.minute for code in (what, joint([what, sampled.reporter])))
-    goes_on = ~sampled.of_requests[cells.row[last]] & np.isin(own[last] + 1, own)
-    held = last[~np.isin(of_all[last] + 1, of_all) | goes_on]
+    is_there = np.isin(own[last] + 1, own)
+    goes_on = sampled.of_requests[cells.row[last]] ^ is_there
+    device = sampled.device[cells.row] * span + cells.minute
+    is_left = np.isin(sampled.metric[cells.row[last]], [AT[name] for name in OF_DEVICES]) & np.isin(
+        device[last] + 1, device
+    )
+    held = last[(~np.isin(of_all[last] + 1, of_all) | goes_on) & ~is_left]
     return Cells(
         np.append(cells.row, cells.row[held]),
         np.append(cells.minute, cells.minute[held] + 1),
@@ -333,18 +352,22 @@ def reported(sampled: Sampled, cells: Cells) -> Cells:
     """Of each pod, metric and minute the cells of one reporter: the preferred one of those that know most.
 
     The one that knows every value of its own before others, then the one that knows more of the pod's containers; who
-    knows the pod's own cgroup knows all of them.
+    knows the pod's own cgroup knows all of them. Response times, and how many requests they are of, come from one.
     """
     reporter = dense(sampled.reporter)[cells.row]
     if not reporter.any():
         return cells
-    place = joint([sampled.pod[cells.row], sampled.metric[cells.row], cells.minute])
+    metric = sampled.metric[cells.row]
+    timed = np.isin(metric, [AT[name] for name in OF_TIMES])
+    place = joint([sampled.pod[cells.row], np.where(timed, AT[OF_TIMES[0]], metric), cells.minute])
     group = dense(joint([place, reporter]))
     finite = np.isfinite(cells.value)
     known = np.bincount(group, finite)
     unknown = np.where(known == 0, 2, known < np.bincount(group)).astype(np.int64)
     lacking = _containers_lacking(sampled, cells, place, group)
-    order = rising(place, unknown[group], lacking, reporter)
+    first = np.unique(joint([group, metric]), return_index=True)[1]
+    absent = len(METRICS) - np.bincount(group[first])[group]
+    order = rising(place, unknown[group], lacking, absent, reporter)
     starts = group_starts(place[order])
     best = np.repeat(reporter[order][starts], np.diff(np.append(starts, len(order))))
     kept = np.sort(order[reporter[order] == best])

@@ -1,92 +1,94 @@
-"""Shared devices: use of a GPU that several pods share, counted once. Kernel.
+"""Shared devices: use of a GPU that several containers share, counted once. Kernel.
 
-Where pods share a GPU by time slicing, MPS or virtual GPUs, dcgm-exporter repeats for each of them what the whole
+Where containers share a GPU by time slicing, MPS or virtual GPUs, dcgm-exporter repeats for each of them what the whole
 device does. Without its option --kubernetes-virtual-gpus one of them has it all, and nothing shows that others use it.
-HAMi measures what each container does, which stays as it is; copies of the whole device are then no pod's use.
+HAMi measures what each container does, which stays as it is; copies of the whole device are then no container's use.
 """
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from features.columnar.arrow_columns import Floats, Ints
+from features.columnar.arrow_columns import Floats, Ints, floats, numbers
 from features.columnar.composite_keys import dense, joint, ranks
 from features.contention.pod_metrics import AT
-from features.contention.series_minutes import Bools, Cells, Sampled
+from features.contention.series_minutes import OF_DEVICES, Bools, Sampled
 from ingest.schema.tables import DCGM, HAMI
 
-OF_DEVICES = ("gpu_sm_frac", "gpu_memory_bytes", "gpu_dram_frac", "pcie_bytes_s")
-COMPUTE, OWN_USE = AT["gpu_sm_frac"], "gpu_util_frac"
+COMPUTE, MEMORY, OWN_USE = AT["gpu_sm_frac"], AT["gpu_memory_bytes"], AT["gpu_util_frac"]
+COPIED = np.array([AT[name] for name in OF_DEVICES])
 PART = r"^[rt]x/"
 """In a series before the device: the direction."""
+UUID = r"(?P<uuid>GPU-[0-9A-Za-z-]+)"
+"""In a series: which GPU of all."""
 EQUAL = 1e-9
 
 
-def shared_once(sampled: Sampled, cells: Cells) -> tuple[Cells, Cells]:
-    """The cells, those of a device that several pods report alike divided among them.
-
-    Args:
-        sampled: what the cells' rows are of.
-        cells: of one reporter for each pod, metric and minute; series name the device, perhaps after a direction.
+def shared_once(sampled: Sampled) -> tuple[Sampled, Bools]:
+    """The samples, those of a device that several containers report alike divided among them.
 
     Returns:
-        The cells in the same order, and those of COMPUTE among them that are equal shares: which pod did it is unknown.
+        The samples in the same order, and (n,) which of them are equal shares of COMPUTE: who did it is unknown.
 
-        Equal values of one device, metric and minute in several pods are the device's: each pod has its share by
-        OWN_USE where that differs between them, as dcgm-exporter reports processes', else an equal one. Values that
-        differ are each pod's own, and stay. What dcgm-exporter says of pods on a node where HAMi measures the metric in
-        that minute is left out: a pod that HAMi does not name has not used the GPU yet.
+        Equal values of one device, metric and time in several containers are the device's: each has its share by
+        OWN_USE where that differs between them, as dcgm-exporter reports processes', and no value if it alone lacks
+        that; else each has an equal one. Values that differ are each container's own, and stay, and so does memory
+        where use is by process. What dcgm-exporter says of a device that HAMi measures in that minute is left out: a
+        pod that HAMi does not name has not used the GPU yet.
 
     Source: NVIDIA/dcgm-exporter, internal/pkg/transformation, issues 307, 582, 587 and 594.
     """
-    cells = _measured(sampled, cells)
-    metric = sampled.metric[cells.row]
-    of_gpus = np.isin(metric, [AT[name] for name in (*OF_DEVICES, OWN_USE)])
-    own_alone = np.asarray(pc.is_in(sampled.rows["exporter"], pa.array(HAMI)))[cells.row]
-    chosen = np.flatnonzero(of_gpus & ~own_alone & np.isfinite(cells.value))
+    if not np.isin(sampled.metric, COPIED).any():
+        return sampled, np.zeros(sampled.rows.num_rows, np.bool_)
+    sampled = _measured(sampled)
+    exporter = sampled.rows["exporter"]
+    value = floats(sampled.rows["value"]).copy()
+    of_gpus = np.isin(sampled.metric, [*COPIED, OWN_USE]) & np.isfinite(value)
+    chosen = np.flatnonzero(of_gpus & ~np.asarray(pc.is_in(exporter, pa.array(HAMI))))
+    guessed = np.zeros(len(value), np.bool_)
     if not len(chosen):
-        return cells, _taken(cells, chosen)
-    row, value = cells.row[chosen], cells.value[chosen]
-    device = dense(joint([*_device(sampled, row), cells.minute[chosen]]))
-    own = metric[chosen] == AT[OWN_USE]
-    group = dense(joint([device, metric[chosen]]))
-    pods, alike = _pods(group, sampled.pod[row]), _alike(group, value)
-    weight = _weights(device, sampled.pod[row], own & ~alike, value)
-    share = np.where(np.isfinite(weight), weight, 1 / pods)
-    shared = ~own & alike & (pods > 1)
-    values = cells.value.copy()
-    values[chosen[shared]] = (value * share)[shared]
-    divided = Cells(cells.row, cells.minute, values)
-    guessed = shared & ~np.isfinite(weight) & (value > 0) & (metric[chosen] == COMPUTE)
-    return divided, _taken(divided, chosen[guessed])
+        return sampled, guessed
+    metric, holder, own_value = sampled.metric[chosen], dense(sampled.container[chosen]), value[chosen]
+    moment = dense(joint([_device(sampled, chosen), ranks(sampled.rows["ts"].take(pa.array(chosen)))]))
+    group = dense(joint([moment, metric, ranks(exporter.take(pa.array(chosen)))]))
+    own, alike, holders = metric == OWN_USE, _alike(group, own_value), _holders(group, holder)
+    weight, is_reported = _weights(moment, holder, own & ~alike, own_value)
+    divided = ~own & alike & (holders > 1) & ~((metric == MEMORY) & is_reported)
+    value[chosen[divided]] = (own_value * np.where(is_reported, weight, 1 / holders))[divided]
+    guessed[chosen[divided & ~is_reported & (own_value > 0) & (metric == COMPUTE)]] = True
+    place = sampled.rows.schema.get_field_index("value")
+    return Sampled(sampled.rows.set_column(place, "value", numbers(value))), guessed
 
 
-def _measured(sampled: Sampled, cells: Cells) -> Cells:
-    """The cells without those that HAMi's stand for."""
-    exporter = sampled.rows["exporter"].take(pa.array(cells.row))
-    own = np.asarray(pc.is_in(exporter, pa.array(HAMI)))
-    if not own.any():
-        return cells
-    rows = sampled.rows.take(pa.array(cells.row))
-    place = dense(joint([ranks(rows["cluster"]), ranks(rows["node"]), sampled.metric[cells.row], cells.minute]))
-    measured = np.bincount(place, own) > 0
-    kept = ~(measured[place] & np.asarray(pc.is_in(exporter, pa.array(DCGM))))
-    return _taken(cells, np.flatnonzero(kept))
+def uuids(series: pa.ChunkedArray) -> pa.ChunkedArray:
+    """(n,) UUID of the GPU in each series; null where it has none."""
+    return pc.struct_field(pc.extract_regex(series, UUID), "uuid")
 
 
-def _taken(cells: Cells, which: Ints) -> Cells:
-    return Cells(cells.row[which], cells.minute[which], cells.value[which])
+def _measured(sampled: Sampled) -> Sampled:
+    """The samples without those of devices that HAMi's stand for."""
+    exporter = sampled.rows["exporter"]
+    hami, dcgm = (np.asarray(pc.is_in(exporter, pa.array(names))) for names in (HAMI, DCGM))
+    if not hami.any() or not dcgm.any():
+        return sampled
+    uuid = uuids(sampled.rows["series"])
+    place = dense(joint([ranks(sampled.rows["cluster"]), ranks(uuid), sampled.metric, sampled.minute]))
+    measured = np.bincount(place, hami & np.asarray(pc.is_valid(uuid))) > 0
+    return Sampled(sampled.rows.filter(pa.array(~(measured[place] & dcgm))))
 
 
-def _device(sampled: Sampled, row: Ints) -> tuple[Ints, Ints, Ints]:
-    """(n,) codes of cluster, node and device."""
-    rows = sampled.rows.take(row)
-    return ranks(rows["cluster"]), ranks(rows["node"]), ranks(pc.replace_substring_regex(rows["series"], PART, ""))
+def _device(sampled: Sampled, row: Ints) -> Ints:
+    """(n,) codes of devices: by their UUID, where the series has it, whatever the node is called."""
+    rows = sampled.rows.take(pa.array(row))
+    device = pc.replace_substring_regex(rows["series"], PART, "")
+    is_named = np.asarray(pc.fill_null(pc.match_substring_regex(device, UUID), fill_value=False))
+    node = np.where(is_named, 0, ranks(rows["node"]) + 1)
+    return joint([ranks(rows["cluster"]), node, ranks(device)])
 
 
-def _pods(group: Ints, pod: Ints) -> Ints:
-    """(n,) how many pods are in each row's group."""
-    pairs = np.unique(np.stack([group, dense(pod)]), axis=1)
+def _holders(group: Ints, holder: Ints) -> Ints:
+    """(n,) how many containers are in each row's group."""
+    pairs = np.unique(np.stack([group, holder]), axis=1)
     return np.bincount(pairs[0], minlength=int(group.max()) + 1)[group]
 
 
@@ -99,11 +101,11 @@ def _alike(group: Ints, value: Floats) -> Bools:
     return alike[group]
 
 
-def _weights(device: Ints, pod: Ints, counts: Bools, value: Floats) -> Floats:
-    """(n,) share of each row's pod of its device by what `counts`; NaN where that says nothing."""
-    key = dense(joint([device, dense(pod)]))
+def _weights(moment: Ints, holder: Ints, counts: Bools, value: Floats) -> tuple[Floats, Bools]:
+    """(n,) share of each row's container of its device by what `counts`, and whether any of the device's has one."""
+    key = dense(joint([moment, holder]))
     size = int(key.max()) + 1
     there = np.bincount(key, counts, size) > 0
     own = np.where(there, np.bincount(key, np.where(counts, value, 0.0), size), np.nan)
-    total = np.bincount(device, np.where(counts, value, 0.0))[device]
-    return np.where(total > 0, own[key] / np.where(total > 0, total, 1.0), np.nan)
+    total = np.bincount(moment, np.where(counts, value, 0.0))[moment]
+    return own[key] / np.where(total > 0, total, np.nan), total > 0

@@ -10,7 +10,6 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from features.columnar.arrow_columns import Floats, Ints, micros, numbers
 from features.columnar.composite_keys import dense, joint, rising
@@ -23,6 +22,7 @@ from features.contention.pod_metrics import AT, METRICS, Grid, pods, with_ratios
 from features.contention.series_minutes import (
     MAX_GAP_US,
     ORIGIN,
+    Bools,
     Cells,
     Sampled,
     added_up,
@@ -31,7 +31,7 @@ from features.contention.series_minutes import (
     reported,
     running,
 )
-from features.contention.shared_devices import shared_once
+from features.contention.shared_devices import COMPUTE, shared_once
 from ingest.lake.row_filter import microseconds
 from ingest.pipeline.plausibility import Capacities, without_impossible
 from ingest.schema.tables import (
@@ -43,7 +43,6 @@ from ingest.schema.tables import (
     Table,
 )
 
-Bools = NDArray[np.bool_]
 SHORTEST_US = 1_000_000
 """A pod's first sample, alone in its minute, speaks of so long."""
 
@@ -97,13 +96,13 @@ def rates(
     known = known.filter(pc.is_in(known["metric"], pa.array(METRICS)))
     if not known.num_rows:
         return Rated(USAGE.schema.empty_table(), NODE_USAGE.schema.empty_table(), np.zeros(0, np.int64))
-    sampled = Sampled(resolved(known, facts, moved).samples)
+    sampled, guessed = shared_once(Sampled(resolved(known, facts, moved).samples))
     minutes, seconds = per_minute(sampled, facts.placements)
     cells = running(sampled, minutes, held(sampled, minutes), seconds)
-    chosen, guessed = shared_once(sampled, reported(sampled, cells))
+    chosen = reported(sampled, cells)
     grid = _with_percentiles(_grid(sampled, added_up(sampled, chosen)), sampled, chosen)
     values, outside = within_range(with_ratios(pods(grid)))
-    usage, node_usage = _rows(sampled, grid, values, guessed, trim=trim)
+    usage, node_usage = _rows(sampled, grid, values, _doubted(sampled, chosen, guessed), trim=trim)
     usage = _before_the_end(usage, facts.placements)
     possible, over_us = _within_capacity(usage, facts.nodes)
     minute = np.repeat(grid.minute[group_starts(grid.pod)], outside)
@@ -144,7 +143,18 @@ def _with_percentiles(grid: Grid, sampled: Sampled, cells: Cells) -> Grid:
     return replace(grid, value=value, sampled=known)
 
 
-def _rows(sampled: Sampled, grid: Grid, values: Floats, guessed: Cells, *, trim: bool) -> tuple[pa.Table, pa.Table]:
+def _doubted(sampled: Sampled, cells: Cells, guessed: Bools) -> tuple[Ints, Ints]:
+    """Pods and minutes of cells of COMPUTE that stand for samples that were guessed."""
+    of = np.flatnonzero(sampled.metric[cells.row] == COMPUTE) if guessed.any() else np.zeros(0, np.int64)
+    rows = np.append(cells.row[of], np.flatnonzero(guessed))
+    key = joint([sampled.pod[rows], sampled.minute[rows], dense(sampled.reporter)[rows]])
+    doubted = of[np.isin(key[: len(of)], key[len(of) :])]
+    return sampled.pod[cells.row[doubted]], cells.minute[doubted]
+
+
+def _rows(
+    sampled: Sampled, grid: Grid, values: Floats, doubted: tuple[Ints, Ints], *, trim: bool
+) -> tuple[pa.Table, pa.Table]:
     """Rows of `usage` and of `node_usage`."""
     starts = group_starts(grid.pod)
     row, minute = grid.row[starts], grid.minute[starts]
@@ -161,10 +171,8 @@ def _rows(sampled: Sampled, grid: Grid, values: Floats, guessed: Cells, *, trim:
     }
     whole = np.asarray(pc.equal(first["container"], WHOLE_NODE))
     columns |= {c.name: numbers(values[:, AT[c.name]]) for c in SIGNALS}
-    if len(guessed.row):
-        pods = np.append(sampled.pod[row], sampled.pod[guessed.row])
-        here, there = np.split(joint([pods, np.append(minute, guessed.minute)]), [len(row)])
-        columns["gpu_share_unknown"] = pa.array(np.isin(here, there))
+    here, there = np.split(joint([np.append(sampled.pod[row], doubted[0]), np.append(minute, doubted[1])]), [len(row)])
+    columns["gpu_share_unknown"] = pa.array(np.ones(len(row), np.bool_), mask=~np.isin(here, there))
     return _select(columns, USAGE, ~whole), _select(columns, NODE_USAGE, whole)
 
 

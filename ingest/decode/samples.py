@@ -36,7 +36,7 @@ from ingest.decode.contract import (
 )
 from ingest.decode.json_records import NotFinite
 from ingest.decode.metrics.metric_mapping import COUNTER, GAUGE, TARGETS, ForeignMetric, MetricMap
-from ingest.decode.metrics.owner_labels import Nowhere, Place, place_of
+from ingest.decode.metrics.owner_labels import NO_POD, Nowhere, Place, place_of
 from ingest.decode.timestamps import Clock
 from ingest.schema.tables import SAMPLES, TIMESTAMP
 from ingest.schema.unknown_fields import bounded_counts
@@ -191,6 +191,8 @@ class Shapes:
         place = place_of(point.labels, self.mapping.labels, metric.of, metric.series)
         if isinstance(place, Nowhere):
             return place if place.missing else f"{point.name} of {place.podless}"
+        if metric.is_own(place.pod):
+            return f"{point.name} of {NO_POD}"
         series, kind = metric.series_of(point.labels), GAUGE if point.delta else metric.kind
         return Template(place, metric.target, series, metric.exporter or None, kind, metric.scale, metric.unknown)
 

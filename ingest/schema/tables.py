@@ -161,7 +161,7 @@ SIGNALS = (
 USAGE = _table("usage", 1, "cluster container ts", "Use, latency and pressure of each container, by interval.")(
     *(CLUSTER, TS, _INTERVAL, NODE, CONTAINER, APP, TEAM, QOS),
     *SIGNALS,
-    _flag("gpu_share_unknown", "gpu_sm_frac is an equal part of what pods that share a GPU did together; null: no"),
+    _flag("gpu_share_unknown", "true: gpu_sm_frac is an equal share of what several did on a GPU together; else null"),
     *LANDING,
 )
 
@@ -187,10 +187,14 @@ INGREDIENTS = (
 
 KIND_VALUES = ("gauge", "counter")
 
+SCRAPED = ", scraped"
+"""After the name of an exporter whose metrics OpenTelemetry defines: as Prometheus spells them."""
+_OPENTELEMETRY = ("http server", "http server by old names", "rpc server", "rpc server by old names", "messaging")
 APP_EXPORTERS = (
-    *("http server", "http server by old names", "rpc server", "rpc server by old names", "messaging", "micrometer"),
-    *("http server of client libraries", "obi"),
-    *("grpc server", "grpc server by counters", "vllm", "vllm by old names", "triton"),
+    *("vllm", "vllm by old names", "triton"),
+    *(f"{name}{how}" for name in _OPENTELEMETRY for how in ("", SCRAPED)),
+    *("micrometer", f"micrometer{SCRAPED}", "http server of client libraries", "obi"),
+    *("grpc server", f"grpc server{SCRAPED}", "grpc server by old names", "grpc server by counters"),
     *("istio", "istio by counters", "linkerd", "linkerd by counters", "envoy", "envoy by old names"),
     *("redis", "postgresql", "mysql", "memcached"),
 )

@@ -10,6 +10,7 @@ from cohabit.cli.main import app
 from ingest.decode.formats.format_registry import FORMATS
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.mapping_file import read_mapping
+from ingest.decode.metrics.metric_mapping import SERVICE_LEVEL
 
 DOCS = Path(__file__).parents[2] / "docs"
 INGEST = (DOCS / "ingest.md").read_text()
@@ -34,6 +35,18 @@ def test_the_mapping_can_be_read(tmp_path: Path) -> None:
 
     assert "my_app_requests_total" in read.metrics
     assert tomllib.loads(mapping)["metric"][0]["target"] == "qps"
+
+
+def test_what_remote_write_keeps_is_all_that_needs_no_mapping() -> None:
+    """But for metrics of controllers, which are of no pod, and Telegraf's, which Prometheus does not send."""
+    (kept,) = re.findall(r'regex: "(.*)"', INGEST)
+    scraped = [
+        name
+        for name, metrics in EXPORTERS.metrics.items()
+        if "." not in name and name != "perf_stats" and any(one.of != SERVICE_LEVEL for one in metrics)
+    ]
+
+    assert [name for name in scraped if not re.fullmatch(kept, name)] == []
 
 
 def test_every_command_that_is_named_exists_with_its_options() -> None:

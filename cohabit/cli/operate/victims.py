@@ -30,8 +30,9 @@ BLIND_TEXT = (
     "not measured: no container has a label, so victims are unknown; `cohabit doctor labels` names what exporters lack"
 )
 NO_VICTIMS = (
-    "no latency-sensitive container was slower than 1.25 times its baseline, or waited more than is usual of its app, "
-    "in three of its last five windows"
+    "no latency-sensitive container was slower than 1.25 times its baseline and showed it in a second signal (CPU time "
+    "per request, cycles per instruction or waiting), or waited more than is usual of its app, in three of its last "
+    "five windows; --container NAME says what is known of one"
 )
 
 
@@ -168,7 +169,10 @@ def _not_found(covered: "Coverage") -> str:
         return "is best-effort, which is never a victim"
     of = covered.looked
     if of.labelled:
-        return f"is not a victim in the {of.labelled} of its last {of.windows} windows that have a label"
+        return (
+            f"is no victim by the {of.labelled} of its last {of.windows} windows that have a label: fewer than three "
+            "are slower than 1.25 times its baseline and confirmed by a second signal"
+        )
     reasons = "; ".join(WHY.get(one.reason, one.reason) for one in covered.unseen)
     return f"whether it is a victim is unknown, none of its last {of.windows} windows has a label: {reasons}"
 

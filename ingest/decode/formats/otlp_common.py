@@ -27,8 +27,10 @@ NANOS = 1e9
 
 FINEST = 2
 """Buckets of exponential histograms are merged up to this scale, at which bounds are 1.19 apart."""
-YOUNG_S, MAX_NANOS = 180, 20
-"""So long after a process started its counters are read as begun at 0, and digits of a time."""
+YOUNG_S, MAX_NANOS = 80, 20
+"""So long after a process started its counters are read as begun at 0, less than what is late, and digits of a time."""
+SDK = "telemetry.sdk.language"
+"""Attribute of what a library sent itself: others take the time when they first saw a counter for its start."""
 SCALES = range(-10, 21)
 """Of exponential histograms, as OpenTelemetry's specification has them."""
 
@@ -147,6 +149,12 @@ class Found:
             else:
                 self.points.append((part, own, span_ns[1], value))
 
+    def is_young(self, start: object, end: object) -> bool:
+        """Whether a process that says so itself had started a short time before."""
+        began, ended = start if type(start) is int else _nanos(start), end if type(end) is int else _nanos(end)
+        is_near = 0 < began < ended <= began + YOUNG_S * NANOS
+        return is_near and any(key == SDK for key, _ in self.resource)
+
     def wants_buckets(self, name: str) -> bool:
         """Whether the mapping knows buckets of a metric."""
         return f"{name}_bucket" in self.shapes.mapping.metrics
@@ -163,15 +171,9 @@ class Found:
         if not self.has_room(len(counts)):
             bars, counts = bars._replace(bounds=(), counted=()), ()
         known = (self.resource, bars), bars
-        if is_young(*span_ns):
+        if self.is_young(*span_ns):
             self.bars.append((known, span_ns[0], (0.0, 0.0), [0.0] * len(counts)))
         self.bars.append((known, span_ns[1], totals, counts))
-
-
-def is_young(start: object, end: object) -> bool:
-    """Whether a process had started a short time before."""
-    began, ended = start if type(start) is int else _nanos(start), end if type(end) is int else _nanos(end)
-    return 0 < began < ended <= began + YOUNG_S * NANOS
 
 
 def _nanos(time: object) -> int:

@@ -102,7 +102,7 @@ def _read_distribution(found: Found, name: object, metric: Record) -> None:
 
 
 def _distribution(point: Record, kind: str) -> Distribution:
-    total, count = number_of_text(point.get("sum")), number_of_text(point.get("count"))
+    total, count = number_of_text(point.get("sum")), number_of_text(point.get("count", 0))
     if kind == "histogram":
         bounds, counts = _numbers(point.get("explicitBounds")), _numbers(point.get("bucketCounts"))
         return Distribution(total, count, explicit_buckets(bounds, counts))

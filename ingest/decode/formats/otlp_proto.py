@@ -29,7 +29,6 @@ from ingest.decode.formats.otlp_common import (
     add_resource,
     explicit_buckets,
     exponential_buckets,
-    is_young,
     node_of_request,
     with_node,
 )
@@ -145,7 +144,7 @@ def _read_bars(found: Found, named: tuple[str, str], span: tuple[int, int], poin
     totals = point.sum if point.HasField("sum") else None, point.count
     key, size = (found.resource, named, bounds, *point.attributes), len(counts) // NUMBER_BYTES
     filled = NO_COUNT not in counts or 0 not in array("Q", counts)
-    usual = filled and found.size + size <= found.room and not is_young(*span)
+    usual = filled and found.size + size <= found.room and not found.is_young(*span)
     plan = found.shapes.plans.get(key) if usual else None
     if plan is None:
         limits = array("d", bounds)

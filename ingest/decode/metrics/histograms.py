@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ingest.decode.metrics.metric_mapping import APP_LEVEL, BOUND, COUNTER, EVERY, UNIT, Conditions, ForeignMetric
+from ingest.schema.tables import APP_EXPORTERS, SCRAPED
 
 SPELLED = {"s": ("s", "seconds"), "ms": ("ms", "milliseconds"), "us": ("us", "microseconds")}
 """Units as OTLP and as Prometheus spell them."""
@@ -53,8 +54,10 @@ class Histogram:
             {label.replace(".", "_") if plain else label: words for label, words in one.items()}
             for one in (self.where, self.unless, self.answered)
         )
+        scraped = f"{self.exporter}{SCRAPED}"
+        exporter = scraped if plain and "." in self.name and scraped in APP_EXPORTERS else self.exporter
         one = ForeignMetric(
-            name, "", COUNTER, where=where, unless=unless, series=(EVERY,), exporter=self.exporter, of=self.of
+            name, "", COUNTER, where=where, unless=unless, series=(EVERY,), exporter=exporter, of=self.of
         )
         if self.counts:
             yield replace(one, name=f"{name}_count", target="qps")

@@ -20,6 +20,7 @@ from ingest.decode.metrics.metric_mapping import (
     APP_LEVEL,
     COUNTER,
     NODE_LEVEL,
+    POD,
     POD_LEVEL,
     Conditions,
     ForeignMetric,
@@ -153,11 +154,12 @@ KOORDLET = (
 )
 """Pressure is the kernel's average over 10 s, in percent."""
 
-_OF_GPU: dict[str, Any] = {"series": ("gpu", "GPU_I_ID")}
+_OF_GPU: dict[str, Any] = {"series": ("gpu", "GPU_I_ID", "UUID"), "unless": {POD: ("*dcgm*",)}}
 _SLICES = 7
-"""Of a GPU, in which MIG cuts its multiprocessors."""
+"""Of a GPU, in which MIG cuts its multiprocessors; of an A30, which alone has instances of 6 GB a slice, 4."""
 _PARTS = (
     ({"GPU_I_PROFILE": ("",)}, 1.0),
+    *(({"GPU_I_PROFILE": (f"{n}g.{6 * n}gb*",)}, n / 4) for n in (1, 2, 4)),
     *(({"GPU_I_PROFILE": (f"{n}g.*",)}, n / _SLICES) for n in range(1, _SLICES + 1)),
 )
 """A whole GPU, and its instances by profile: what they are busy is a share of their slices."""

@@ -6,6 +6,7 @@ The tables themselves are in `ingest.decode.metrics.known_metrics`; `mapping_fil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
+from hashlib import sha256
 
 from ingest.schema.tables import INGREDIENTS, KIND_VALUES, SIGNALS, Column
 from ingest.schema.workload_identity import APP_LABELS, QOS_LABELS, TEAM_LABELS
@@ -16,8 +17,11 @@ GAUGE, COUNTER = KIND_VALUES
 LEVELS = ("container", "pod", "node", "app", "service")
 CONTAINER_LEVEL, POD_LEVEL, NODE_LEVEL, APP_LEVEL, SERVICE_LEVEL = LEVELS
 """An app reports of its pod, and need not know the node; what is of a service, as controllers report, is of no pod."""
+POD = "pod"
 EVERY = "*"
 """In place of names of series: every label but those that say whose a value is."""
+MAX_SERIES = 500
+"""Characters of what distinguishes a series: labels may be as long as a message."""
 UNIT, BOUND = "metric.unit", "le"
 """Labels of histograms: the unit that OTLP gives one, and a bucket's bounds, as `low:high` or as `high` alone
 where it has all requests up to there."""
@@ -34,7 +38,7 @@ class ForeignMetric:
         kind: gauge, or counter: the value is the integral of the column over time.
         scale: value times scale is in the target's unit.
         where: labels and the patterns one of which each must match; a label that is absent is empty text.
-        unless: labels and patterns that none may match.
+        unless: labels and patterns that none may match; POD stands for the name of the pod that labels name.
         series: labels that distinguish series of one container; may have BOUND first and EVERY.
         part_of: what distinguishes this metric from others of the same target that it is added to, as reads and writes.
         unknown: values, before scaling, by which the exporter says that it does not know.
@@ -60,24 +64,49 @@ class ForeignMetric:
     def fits(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels are those it asks for."""
         wanted = all(_matches(labels.get(name, ""), patterns) for name, patterns in self.where.items())
-        return wanted and not any(_matches(labels.get(name, ""), patterns) for name, patterns in self.unless.items())
+        others = ((name, patterns) for name, patterns in self.unless.items() if name != POD)
+        return wanted and not any(_matches(labels.get(name, ""), patterns) for name, patterns in others)
+
+    def is_own(self, pod: str | None) -> bool:
+        """Whether a pod, as namespace/name, is the exporter's own, which the value says nothing of."""
+        return _matches((pod or "").rpartition("/")[2], self.unless.get(POD, ()))
 
     def series_of(self, labels: Mapping[str, str]) -> str | None:
         """What else distinguishes a series, joined by '/'; None when nothing does. `total` is all of them."""
         words = [self.part_of]
         for name in self.series:
             if name == EVERY:
-                words += [f"{label}={labels[label]}" for label in sorted(labels) if labels[label] and _is_other(label)]
+                others = (label for label in sorted(labels) if labels[label] and self._is_of_series(label, labels))
+                words += [f"{label}={labels[label]}" for label in others]
             elif name == BOUND:
                 words.append(_in_seconds(labels.get(name, ""), self.bound_scale))
             else:
                 words.append(labels.get(name, ""))
-        return "/".join(word for word in words if word and word != "total") or None
+        return _short("/".join(word for word in words if word and word != "total")) or None
+
+    def _is_of_series(self, label: str, labels: Mapping[str, str]) -> bool:
+        """Whether a label says neither whose a value is nor who scraped it, nor what else runs there."""
+        if label in _OF_TARGETS:
+            return not _is_targets(label, labels)
+        if label in _OF_PROCESSES and self.exporter.startswith(_ONE_A_POD):
+            return False
+        return label not in _SAYS_WHOSE and not label.startswith(_DESCRIBES)
 
 
-def _is_other(label: str) -> bool:
-    """Whether a label says neither whose a value is nor who scraped it."""
-    return label not in _SAYS_WHOSE and not label.startswith(_DESCRIBES)
+def _is_targets(label: str, labels: Mapping[str, str]) -> bool:
+    """Whether `endpoint` or `service` is prometheus-operator's, which gives both, or the first, to each target.
+
+    An application's own label of that name is then renamed. The operator's endpoint is the name or number of a port.
+    """
+    given = all(labels.get(name) for name in ("endpoint", "job", "container"))
+    return given and "/" not in labels[label] and "/" not in labels["endpoint"]
+
+
+def _short(series: str) -> str:
+    """The text, with a hash in the place of what is beyond MAX_SERIES."""
+    if len(series) <= MAX_SERIES:
+        return series
+    return f"{series[:MAX_SERIES]}#{sha256(series.encode(errors='replace')).hexdigest()[:16]}"
 
 
 def _in_seconds(bounds: str, scale: float) -> str:
@@ -108,7 +137,7 @@ class Labels:
     """Which labels say whose a value is, for each the first that is there; labels, tags and attributes are one.
 
     Prometheus renames a label of the metric to exported_ where the scraped pod's own has the same name, hence those
-    come first.
+    come first. OpenTelemetry's come before `pod`, which is then the collector's.
     """
 
     cluster: Words = ("cluster", "k8s.cluster.name", "k8s_cluster_name", "cluster_name")
@@ -120,15 +149,15 @@ class Labels:
         *(
             "exported_namespace",
             "podnamespace",
-            "namespace",
             "k8s.namespace.name",
             "k8s_namespace_name",
+            "namespace",
             "pod_namespace",
         ),
         *("io.kubernetes.pod.namespace", "container_label_io_kubernetes_pod_namespace"),
     )
     pod: Words = (
-        *("exported_pod", "podname", "pod", "k8s.pod.name", "k8s_pod_name", "pod_name", "io.kubernetes.pod.name"),
+        *("exported_pod", "podname", "k8s.pod.name", "k8s_pod_name", "pod", "pod_name", "io.kubernetes.pod.name"),
         "container_label_io_kubernetes_pod_name",
     )
     uid: Words = (
@@ -180,8 +209,16 @@ class MetricMap:
 
 _KEPT = ("instance", "name", *Labels().part)
 """Of what says whose a value is: several processes and containers of a pod may report the same, and are added up."""
-_OF_SCRAPES = ("__name__", "job", "endpoint", "service", "metrics_path", "scheme", UNIT, BOUND)
-_DESCRIBES = ("k8s.", "k8s_", "telemetry.", "telemetry_", "os.", "host.", "cloud.", "container.label")
+_OF_SCRAPES = ("__name__", "job", "metrics_path", UNIT, BOUND)
+_OF_TARGETS = ("endpoint", "service")
+_OF_PROCESSES = ("instance", "service.instance.id", "service_instance_id")
+_ONE_A_POD = ("istio", "linkerd", "envoy")
+"""Proxies, whose figures may be scraped at two ports of theirs."""
+_DESCRIBES = (
+    *("k8s.", "k8s_", "telemetry.", "telemetry_", "os.", "host.", "cloud.", "container.label", "process.command"),
+    *("process_command", "process.executable", "process_executable", "process.runtime", "process_runtime"),
+)
 _SAYS_WHOSE = frozenset(
-    {*_OF_SCRAPES, *(name for one in fields(Labels) for name in getattr(Labels(), one.name))} - {*_KEPT}
+    {*_OF_SCRAPES, *(name for one in fields(Labels) for name in getattr(Labels(), one.name))}
+    - {*_KEPT, "host", "hostname", "host_name", "id"}
 )

@@ -69,7 +69,7 @@ def place_of(labels: Mapping[str, str], names: Labels, of: str, series: Words = 
     replica = _replica(labels, names, series)
     if of == NODE_LEVEL or path == WHOLE_NODE:
         return Place(cluster, node, WHOLE_NODE, None, None, None, replica, None, None, None)
-    cgroup, namespace, pod = pod_cgroup(path), first_of(labels, names.namespace), first_of(labels, names.pod)
+    cgroup, namespace, pod = pod_cgroup(path), _namespace(labels, names), first_of(labels, names.pod)
     uid, named = first_of(labels, names.uid) or cgroup.uid, f"{namespace}/{pod}" if namespace and pod else None
     container = container_id(uid, node) if uid else named or first_of(labels, names.alone)
     if container is None:
@@ -89,7 +89,7 @@ def _serving(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhe
     """The pod that served requests; its node is UNKNOWN_NODE where the labels name none, and placements know it."""
     if of == SERVICE_LEVEL:
         return Nowhere(podless=SERVICE)
-    namespace, pod, uid = (first_of(labels, one) for one in (names.namespace, names.pod, names.uid))
+    namespace, (pod, uid) = _namespace(labels, names), (first_of(labels, one) for one in (names.pod, names.uid))
     named = f"{namespace}/{pod}" if namespace and pod else None
     node = first_of(labels, (name for name in names.node if name != "instance")) or UNKNOWN_NODE
     container = container_id(uid, node) if uid else named
@@ -98,6 +98,12 @@ def _serving(labels: Mapping[str, str], names: Labels, of: str) -> Place | Nowhe
     app, team, qos = first_of(labels, names.app), first_of(labels, names.team), _qos(first_of(labels, names.qos))
     cluster, replica = first_of(labels, names.cluster), _replica(labels, names)
     return Place(cluster, node, container, named, None, None, replica, app, team, qos)
+
+
+def _namespace(labels: Mapping[str, str], names: Labels) -> str | None:
+    """The pod's; what was renamed to exported_ is the pod's only where its name was renamed too, else a label's."""
+    renamed = labels.get("exported_pod")
+    return first_of(labels, (name for name in names.namespace if renamed or name != "exported_namespace"))
 
 
 def _replica(labels: Mapping[str, str], names: Labels, series: Words = ()) -> str | None:

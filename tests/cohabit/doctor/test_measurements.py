@@ -89,7 +89,9 @@ def test_a_gpu_of_which_hami_measures_what_each_pod_does_is_not_named(tmp_path: 
         sample("gpu_sm_frac", container=uid, series="main/GPU-5e", exporter="hami", value=0.3) for uid in ("a", "b")
     ]
 
-    assert "GPUs" not in said(lake_of(tmp_path, samples=pods))
+    copies = [sample("gpu_sm_frac", container=uid, series="0/GPU-5e", exporter="dcgm", value=0.6) for uid in ("a", "b")]
+
+    assert "GPUs" not in said(lake_of(tmp_path, samples=[*pods, *copies]))
 
 
 def test_where_nobody_reports_requests_that_is_said(tmp_path: Path) -> None:

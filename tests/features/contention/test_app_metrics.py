@@ -314,11 +314,16 @@ def otlp(
     scale: int | None = None,
     process: str = "i1",
     started_s: float = -3600,
+    sdk: bool = True,
 ) -> ExportMetricsServiceRequest:
     """The HTTP histogram of a process, as explicit buckets or exponential ones of a scale."""
     made = ExportMetricsServiceRequest()
     resource = made.resource_metrics.add()
-    for key, value in (("k8s.pod.uid", UID), ("service.instance.id", process)):
+    for key, value in (
+        ("k8s.pod.uid", UID),
+        ("service.instance.id", process),
+        *((("telemetry.sdk.language", "go"),) * sdk),
+    ):
         resource.resource.attributes.add(key=key).value.string_value = value
     metric = resource.scope_metrics.add().metrics.add(name="http.server.request.duration", unit=unit)
     times = {"start_time_unix_nano": int(BEGIN.timestamp() + started_s) * 10**9}

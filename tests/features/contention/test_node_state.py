@@ -42,6 +42,20 @@ def test_pressure_is_the_neighbours_share_of_the_node() -> None:
     assert by_container(state, "neighbours_be") == {"a": 1.0, "b": 0.0}
 
 
+def test_a_neighbour_that_requested_no_gpu_uses_none_where_another_is_measured() -> None:
+    asked: dict[str, object] = {"a": 1.0, "b": 1.0, "c": 0.0, "d": None}
+    placed = placements(*({"container": name, "gpu_request": of} for name, of in asked.items()))
+    measured = {"a": 0.5, "b": 1.5}
+    rows: list[dict[str, object]] = [{"container": name, "ts": 60, "gpu_sm_frac": measured.get(name)} for name in "abc"]
+
+    state = node_state(usage(*rows), Facts(nodes({"gpus": 2.0}), placed))
+    blind = node_state(usage(*({**row, "gpu_sm_frac": None} for row in rows)), Facts(nodes({"gpus": 2.0}), placed))
+
+    assert by_container(state, "pressure_gpu") == {"a": 0.75, "b": 0.25, "c": 1.0}
+    assert by_container(state, "gpu_sm_frac") == {"a": 0.5, "b": 1.5, "c": 0.0}
+    assert by_container(blind, "pressure_gpu") == dict.fromkeys("abc")
+
+
 def test_a_sample_on_a_boundary_lies_in_the_minute_it_ends() -> None:
     state = node_state(usage({"container": "a", "ts": 60}, {"container": "a", "ts": 60.001}), FACTS)
 

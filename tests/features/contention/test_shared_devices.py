@@ -74,6 +74,85 @@ def test_of_memory_copies_are_divided_and_what_each_pod_holds_itself_stays() -> 
     assert list(used(*own, column="gpu_memory_bytes").values()) == [0.0, 100.0 * 2**20, 200.0 * 2**20]
 
 
+def test_equal_memory_of_processes_is_each_pods_own() -> None:
+    """Replicas hold the same, and the exporter counts memory by process where it counts use so."""
+    own = [
+        *virtual(),
+        *(of_pod(UTIL, 10.0 * (1 + i), f"p{i}", vgpu=str(i)) for i in range(3)),
+        *virtual("DCGM_FI_DEV_FB_USED", 300.0),
+    ]
+
+    assert set(used(*own, column="gpu_memory_bytes").values()) == {300.0 * 2**20}
+
+
+def test_a_pod_that_alone_has_no_use_by_process_has_none_and_the_others_keep_all() -> None:
+    lines = [*virtual(), *(of_pod(UTIL, 30.0 * (2 - i), f"p{i}", vgpu=str(i)) for i in range(2))]
+
+    assert used(*lines) == {"ml/p0": pytest.approx(0.6), "ml/p1": pytest.approx(0.3), "ml/p2": None}
+
+
+def test_two_containers_of_a_pod_on_one_device_count_once() -> None:
+    lines = [dcgm(ENGINE, 0.9, namespace="ml", pod="p0", container=part) for part in "ab"]
+    third = of_pod(ENGINE, 0.9, "p1")
+
+    assert used(*lines) == {"ml/p0": pytest.approx(0.9)}
+    assert used(*lines, third) == {"ml/p0": pytest.approx(0.6), "ml/p1": pytest.approx(0.3)}
+
+
+def at_second(text: str, second: int) -> str:
+    return f"{text.rpartition(' ')[0]} {(int(BEGIN.timestamp()) + second) * 1000}"
+
+
+def test_a_pod_that_comes_within_a_minute_shares_the_device_from_then_on() -> None:
+    seen = {10: (0.9, 1), 25: (0.9, 1), 40: (0.1, 2), 55: (0.1, 2)}
+    lines = [at_second(of_pod(ENGINE, value, f"p{i}"), second) for second, (value, n) in seen.items() for i in range(n)]
+
+    assert used(*lines) == {"ml/p0": pytest.approx((1.8 + 0.1) / 4), "ml/p1": pytest.approx(0.05)}
+
+
+def test_a_pod_that_leaves_a_device_leaves_no_value_for_the_next_minute() -> None:
+    lines = [at_second(of_pod(ENGINE, 0.9, f"p{i}"), second) for second, n in ((30, 3), (90, 2)) for i in range(n)]
+    memory = [f'container_memory_working_set_bytes{{namespace="ml",pod="p{i}",node="n"}} 9 0' for i in range(3)]
+    lines += [at_second(one, second) for one in memory for second in (30, 90)]
+
+    rows = usage("prom-text", "\n".join(lines).encode(), facts=NOBODY)
+
+    later = max(str(row["ts"]) for row in rows)
+    found = {row["container"]: row["gpu_sm_frac"] for row in rows if str(row["ts"]) == later}
+    assert found == {"ml/p0": pytest.approx(0.45), "ml/p1": pytest.approx(0.45), "ml/p2": None}
+
+
+def test_an_a30_has_four_slices() -> None:
+    lines = [of_pod(ENGINE, 1.0, f"p{i}", GPU_I_PROFILE="1g.6gb", GPU_I_ID=str(i)) for i in range(4)]
+
+    assert used(*lines) == {f"ml/p{i}": pytest.approx(0.25) for i in range(4)}
+
+
+def test_a_device_row_without_a_pod_is_not_the_exporters_where_prometheus_names_its_pod() -> None:
+    target = {"namespace": "gpu-operator", "pod": "nvidia-dcgm-exporter-x", "container": "exporter"}
+    pods = [
+        dcgm(name, value, exported_namespace="ml", exported_pod=f"p{i}", exported_container="main", **target)
+        for i in range(3)
+        for name, value in ((ENGINE, 0.9), (UTIL, 10.0 * i))
+    ]
+
+    found = used(*pods, dcgm(UTIL, 90, **target), dcgm("DCGM_FI_DEV_FB_USED", 500, **target))
+
+    assert found == {"ml/p0": 0.0, "ml/p1": pytest.approx(0.3), "ml/p2": pytest.approx(0.6)}
+
+
+def test_another_device_of_a_node_on_which_hami_divides_one_is_dcgms() -> None:
+    lines = [*hami(HAMI, (60,)), of_pod(ENGINE, 0.9, "p0"), of_pod(ENGINE, 0.5, "p1", gpu="1", UUID="GPU-6f")]
+
+    assert of_pods(lines) == {"u0": pytest.approx(0.6), "u1": 0.5}
+
+
+def test_devices_are_told_apart_whatever_their_nodes_call_themselves() -> None:
+    lines = [of_pod(ENGINE, 0.9, f"p{i}", UUID=f"GPU-{i}", Hostname=f"alias-{i}") for i in range(2)]
+
+    assert of_pods(lines) == {"u0": 0.9, "u1": 0.9}
+
+
 def test_pods_on_devices_of_their_own_keep_what_they_use_though_it_is_the_same() -> None:
     found = used(*(of_pod(ENGINE, 0.9, f"p{i}", gpu=str(i)) for i in range(3)))
 
