@@ -1,6 +1,6 @@
 """Diagnose: victims and antagonists from the tables of a lake. An edge."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from advisor.diagnosis.analyse import COLUMNS, USUAL_US, Evidence, diagnose, worst_first
 from advisor.diagnosis.coverage import LABELS, PLACED, STATE, Coverage, coverage, running_windows
 from advisor.diagnosis.slowdown_causes import Diagnosis
-from advisor.diagnosis.slowdown_outliers import LEAST_OUT, LOOKED
+from advisor.diagnosis.slowdown_outliers import ENOUGH, LEAST_OUT, LOOKED
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
 from cohabit.config.errors import CohabitError, NothingMeasured
 from features.columnar.arrow_columns import floats
@@ -126,6 +126,19 @@ def looked_at(lake: Lake, until: datetime, span: timedelta = LOOKED * WINDOW) ->
     labels = lake.rows("labels", start + TICK, end, LABELS)
     containers = frozenset(pc.unique(measured["container"]).to_pylist())
     return running_windows(labels, measured, _placed(lake, start, end), microseconds(until)), containers
+
+
+def unconfirmed(lake: Lake, until: datetime, victims: Iterable[str]) -> list[str]:
+    """Latency-sensitive containers slower than allowed in ENOUGH of the last windows that are no victims.
+
+    No second signal says so too, see advisor.diagnosis.slowdown_outliers.
+    """
+    columns = ["container", "qos", "kind", "log_slowdown"]
+    rows = lake.read("labels", max(EPOCH, until - LOOKED * WINDOW) + TICK, until + TICK, columns=columns)
+    is_judged = ~is_best_effort(rows["qos"]) & np.asarray(pc.not_equal(rows["kind"], WAITING))
+    slow = rows.filter(pa.array(is_judged & (floats(rows["log_slowdown"]) >= np.log(LIMIT_SLOWDOWN))))
+    times = pc.value_counts(slow["container"]).to_pylist()
+    return sorted({one["values"] for one in times if one["counts"] >= ENOUGH} - {*victims})
 
 
 def coverage_until(lake: Lake, until: datetime, span: timedelta = LOOKED * WINDOW) -> Coverage:

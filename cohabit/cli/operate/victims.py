@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from advisor.diagnosis.coverage import Coverage
     from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect
 
-MAX_SHOWN = 40
+MAX_SHOWN, MAX_UNCONFIRMED = 40, 10
 """Rows for people; files have all."""
 VICTIM_COLUMNS = ("container", "node", "slowdown", "verdict", "by", "through", "sure")
 BARS = "▁▂▃▄▅▆▇█"
@@ -48,7 +48,7 @@ def run_victims(
     """See `cohabit victims`."""
     from advisor.diagnosis.coverage import coverage
     from cohabit.config.errors import CohabitError
-    from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window, stale, window_until
+    from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window, stale, unconfirmed, window_until
 
     opened = existing_lake(settings, lake, reads=True)
     until = newest_window(opened) if at is None else window_until(at.replace(tzinfo=at.tzinfo or UTC))
@@ -59,6 +59,7 @@ def run_victims(
     if container is None:
         covered = coverage(ran)
         _show_all(found, until, covered)
+        _show_unconfirmed(unconfirmed(opened, until, (one.container for one in found)))
     else:
         if container not in containers:
             raise CohabitError(
@@ -71,6 +72,7 @@ def run_victims(
             coverage(_where(ran, "container", container)),
         )
         _show_one(shown, container, covered)
+        _show_unconfirmed([one for one in unconfirmed(opened, until, (v.container for v in shown)) if one == container])
         show_ladder(settings.snapshots, container)
     if out is not None:
         written = {"until": until, "coverage": coverage(ran), "victims": found}
@@ -151,6 +153,15 @@ def _show_all(found: Sequence["Diagnosis"], until: datetime, covered: "Coverage"
     if len(found) > MAX_SHOWN:
         console.print(f"{len(found) - MAX_SHOWN} more with less slowdown; --json FILE has all")
     console.print("it adds: of slowdown, with a 90 % interval; --container NAME explains one, with all suspects")
+
+
+def _show_unconfirmed(containers: Sequence[str]) -> None:
+    if containers:
+        more = ", …" if len(containers) > MAX_UNCONFIRMED else ""
+        console.print(
+            "unconfirmed, as no second signal shows it, but slower than 1.25 times the baseline in three windows: "
+            f"{len(containers)} ({printable(', '.join(containers[:MAX_UNCONFIRMED]))}{more})"
+        )
 
 
 def victim_row(one: "Diagnosis") -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from advisor.ui.app import create_pages
 from advisor.ui.site.identity import OpenEntrance
 from cohabit.billing.interference_seen import seen_by_team
 from cohabit.cli.main import app
-from cohabit.diagnosis.diagnose import coverage_until, newest_window
+from cohabit.diagnosis.diagnose import WINDOW, coverage_until, diagnosed, newest_window
 from cohabit.doctor.measurements import labels as examined
 from cohabit.refresh.live_state import LiveState
 from cohabit.refresh.main import Refresh, refresh_from_files
@@ -161,6 +161,24 @@ def test_nobody_is_said_to_be_well_of_what_was_not_looked_at(
     if share > 0 and "memory, disk and network" in removed:
         lacking = "cache, memory bandwidth, memory, disk, network is not reported: no neighbour is named"
         assert all(lacking in " ".join(text.split()) for text in (ran.stdout, said, *shown))
+
+
+def test_who_is_slow_without_a_second_signal_is_counted_and_named_as_unconfirmed(whole: Lake, tmp_path: Path) -> None:
+    lake = Lake.open(copytree(whole.root, tmp_path / "lake", ignore=ignore_patterns(*UNREAD)), TABLES)
+    labels, until = lake.read("labels"), newest_window(lake)
+    good = {row["container"] for row in labels.to_pylist() if row["qos"] == "LS" and row["window_end"] == until}
+    slow, *_ = sorted(good - {one.container for one in diagnosed(lake, until)})
+    log = np.where(np.asarray(pc.equal(labels["container"], slow)), np.log(2.0), labels["log_slowdown"].to_numpy())
+    late = np.asarray(pc.greater(labels["window_end"], pa.scalar(until - 5 * WINDOW)))
+    slowed = put(labels, log_slowdown=np.where(late, log, labels["log_slowdown"]))
+    lake.replace("labels", *whole_span(whole), JOB, slowed)
+
+    ran = CliRunner().invoke(app, ["victims", "--lake", str(lake.root)], env={"COLUMNS": "300"})
+    one = CliRunner().invoke(app, ["victims", "--lake", str(lake.root), "--container", slow], env={"COLUMNS": "300"})
+
+    for said in (ran.stdout, one.stdout):
+        unconfirmed = " ".join(said.split()).partition("slower than 1.25 times the baseline in three windows: ")[2]
+        assert slow in unconfirmed
 
 
 @pytest.fixture(scope="module")
