@@ -157,6 +157,8 @@ def test_one_container_without_a_limit_means_no_limit_and_the_others_may_be_thro
     [
         ({"nvidia.com/gpu": 2}, Fraction(2)),
         ({"nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-1g.5gb": 1}, Fraction(1)),
+        ({"nvidia.com/mig-1g.6gb": 1, "nvidia.com/mig-2g.12gb.me": 1}, Fraction(3, 4)),
+        ({"nvidia.com/mig-1g.10gb.me": 1}, Fraction(1, 7)),
         ({"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 50}, Fraction(1, 2)),
         ({"koordinator.sh/gpu": 200, "nvidia.com/gpu": 2}, Fraction(2)),
         ({"cpu": 4}, Fraction(0)),
