@@ -226,6 +226,7 @@ def test_a_recreated_topic_is_refused_until_it_is_accepted_whatever_its_length(
     assert to_end(kafka, lake, topic) == 0
 
 
+@pytest.mark.long
 def test_a_topic_recreated_while_it_is_read_is_refused_and_read_from_its_start_once_accepted(
     kafka: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:

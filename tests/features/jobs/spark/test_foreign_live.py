@@ -62,6 +62,7 @@ def residents(bootstrap: str, *topics: str) -> dict[str, float]:
     return dict(zip(snapshot.containers, snapshot.resident_use[:, 0].tolist(), strict=True))
 
 
+@pytest.mark.long
 def test_a_foreign_topic_reaches_the_snapshot_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
     with running_broker(tmp_path / "kafka") as broker:
         create_topics(broker.bootstrap)

@@ -66,6 +66,7 @@ def followed(spark: SparkSession, kafka: Broker, lake: Lake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_committed_records_of_the_accepted_topic_alone_are_read(
     spark: SparkSession, own_kafka: Broker, tmp_path: Path
 ) -> None:
