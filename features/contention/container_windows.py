@@ -86,7 +86,7 @@ class _Signals:
         """(g,) largest sum of some signals in one sample; NaN where there was none."""
         if any(map(self._unknown, names)):
             return np.full(len(self._starts), np.nan)
-        return np.fmax.reduceat(_sum([self._column(name) for name in names]), self._starts)
+        return self._mean.runs.largest(_sum([self._column(name) for name in names]))
 
     def _column(self, name: str) -> Floats:
         """(n,) a signal in order; those that make up a use are needed twice."""

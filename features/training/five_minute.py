@@ -48,7 +48,7 @@ def contention(state: pa.Table, profiles: pa.Table) -> pa.Table:
     columns |= _trust(state, order, starts, ends[last])
     mean = GroupMeans(np.ones(len(order)), starts)
     columns |= {c: mean(floats(state[c])[order]) for c in AVERAGED}
-    columns |= {f"{c}_max": np.fmax.reduceat(floats(state[c])[order], starts) for c in PRESSURES}
+    columns |= {f"{c}_max": mean.runs.largest(floats(state[c])[order]) for c in PRESSURES}
     load = mean(floats(state["qps"])[order])
     return table({**columns, "load_of_peak": load / _known_peak(columns, ends[last], profiles)}, CONTENTION.schema)
 
