@@ -94,11 +94,13 @@ class ForeignMetric:
 
 
 def _is_targets(label: str, labels: Mapping[str, str]) -> bool:
-    """Whether `endpoint` or `service` is prometheus-operator's, which gives both, or the first, to each target.
+    """Whether `endpoint` or `service` is prometheus-operator's: an application's own of that name is renamed then.
 
-    An application's own label of that name is then renamed. The operator's endpoint is the name or number of a port.
+    A ServiceMonitor gives both; a PodMonitor the first, and a job with its namespace. Its endpoint is a port's name.
     """
     given = all(labels.get(name) for name in ("endpoint", "job", "container"))
+    if label == "service" and "/" in labels.get("job", ""):
+        return False
     return given and "/" not in labels[label] and "/" not in labels["endpoint"]
 
 

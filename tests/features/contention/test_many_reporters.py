@@ -46,6 +46,15 @@ def test_routes_are_added_up_whatever_their_label_is_called(label: str) -> None:
     assert (row["qps"], row["rt_mean_ms"]) == (pytest.approx(110.0), pytest.approx(1e3 * (60 + 2400) / 6600))
 
 
+def test_a_label_service_of_a_pod_that_a_podmonitor_names_is_the_applications() -> None:
+    labels = {**OPERATORS, "job": "shop/web"}
+    both = [Histogram(ROUTE, {**labels, "service": to}) for to in ("cart", "pay")]
+
+    row = last("prom-text", *(one for metric in both for one in minute_of(metric, [0.1] * 600)))
+
+    assert row["qps"] == pytest.approx(20.0)
+
+
 def test_a_pod_behind_two_services_of_which_each_is_scraped_counts_once() -> None:
     metric = HISTOGRAMS["client libraries"]
     both = [replace(metric, labels={**metric.labels, **OPERATORS, "service": to, "job": to}) for to in ("web", "all")]
