@@ -21,6 +21,7 @@ from features.contention.node_state import INFERRED, Facts, is_delete, known_by
 from features.contention.pod_metrics import AT, METRICS, Grid, pods, with_ratios, within_range
 from features.contention.series_minutes import (
     MAX_GAP_US,
+    OF_REQUESTS,
     ORIGIN,
     Bools,
     Cells,
@@ -94,6 +95,8 @@ def rates(
     """
     known = in_time(samples, lateness_us)
     known = known.filter(pc.is_in(known["metric"], pa.array(METRICS)))
+    ended = pc.and_(pc.is_in(known["metric"], pa.array(OF_REQUESTS)), pc.is_null(known["value"]))
+    known = known.filter(pc.invert(ended))  # series of routes and processes that are gone
     if not known.num_rows:
         return Rated(USAGE.schema.empty_table(), NODE_USAGE.schema.empty_table(), np.zeros(0, np.int64))
     sampled, guessed = shared_once(Sampled(resolved(known, facts, moved).samples))

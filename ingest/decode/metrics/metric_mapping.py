@@ -219,7 +219,10 @@ _ONE_A_POD = ("istio", "linkerd", "envoy")
 _DESCRIBES = (
     *("k8s.", "k8s_", "telemetry.", "telemetry_", "os.", "host.", "cloud.", "container.label", "process.command"),
     *("process_command", "process.executable", "process_executable", "process.runtime", "process_runtime"),
+    *("label_", "app_kubernetes_io_", "apps_kubernetes_io_", "topology_kubernetes_io_", "statefulset_kubernetes_io_"),
+    *("helm_sh_", "pod_template_hash", "controller_revision_hash"),
 )
+"""Labels of pods and nodes are given by one job of Prometheus and not by another that scrapes the same."""
 _SAYS_WHOSE = frozenset(
     {*_OF_SCRAPES, *(name for one in fields(Labels) for name in getattr(Labels(), one.name))}
     - {*_KEPT, "host", "hostname", "host_name", "id"}

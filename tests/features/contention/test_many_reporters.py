@@ -62,6 +62,14 @@ def test_a_pod_behind_two_services_of_which_each_is_scraped_counts_once() -> Non
     assert last("prom-text", *(one for metric in both for one in minute_of(metric, [0.1] * 600)))["qps"] == TEN
 
 
+def test_a_pod_that_two_jobs_scrape_with_other_labels_of_its_own_counts_once() -> None:
+    metric = HISTOGRAMS["client libraries"]
+    more = {"job": "all", "pod_template_hash": "5d", "helm_sh_chart": "web-1.2", "app_kubernetes_io_name": "web"}
+    both = [replace(metric, labels={**metric.labels, **given}) for given in ({"job": "web"}, more)]
+
+    assert last("prom-text", *(one for metric in both for one in minute_of(metric, [0.1] * 600)))["qps"] == TEN
+
+
 @pytest.mark.parametrize("name", ["Istio", "Linkerd", "Envoy"])
 def test_a_proxy_that_is_scraped_at_two_of_its_ports_counts_once(name: str) -> None:
     metric = HISTOGRAMS[name]
@@ -176,6 +184,22 @@ def test_without_its_last_bucket_a_histogram_has_no_percentile() -> None:
     cut = [b"\n".join(one for one in text.split(b"\n") if b"+Inf" not in one) for text in pages]
 
     assert last("prom-text", *cut)["rt_p95_ms"] is None
+
+
+def test_a_route_that_ends_leaves_what_others_do() -> None:
+    """Prometheus writes NaN once a series has ended."""
+    stays, ends = (Histogram(ROUTE, {"handler": to}) for to in ("/stays", "/ends"))
+    pages = [page(at, replace(stays, took=[0.1] * 10 * at), replace(ends, took=[0.1] * 5 * at)) for at in (30, 90)]
+    stale = [one.rpartition(" ") for one in page(150, ends).decode().split("\n")]
+    pages += [
+        page(150, replace(stays, took=[0.1] * 1500)),
+        "\n".join(f"{head.rpartition(' ')[0]} NaN {ts}" for head, _, ts in stale).encode(),
+    ]
+
+    rows = sorted(usage("prom-text", *pages), key=lambda row: str(row["ts"]))
+
+    assert [row["qps"] for row in rows][1:] == [pytest.approx(15.0), TEN]
+    assert rows[-1]["rt_mean_ms"] == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize("wanted", ["otlp-proto", "otlp-json"])
