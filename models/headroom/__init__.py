@@ -1,0 +1,1 @@
+"""Peaks of nodes: what residents will use at most until a horizon."""
