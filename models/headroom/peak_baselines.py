@@ -18,9 +18,8 @@ SAFETY = 1.1
 
 def n_sigma(features: Floats, times: float, hours: int) -> Floats:
     """(n, t) mean + N standard deviations of the last 2 or 24 hours. Source: Bashir et al., EuroSys 2021."""
-    return np.asarray(
-        features[:, :, NAMES.index(f"mean_{hours}h")] + times * features[:, :, NAMES.index(f"sd_{hours}h")]
-    )
+    mean, sd = (features[:, :, NAMES.index(f"{name}_{hours}h")] for name in ("mean", "sd"))
+    return np.asarray(mean + times * sd)
 
 
 def tuned_n(features: Floats, outcome: Floats, usable: Flags, hours: int, risk: float) -> float:

@@ -154,7 +154,7 @@ def _largest(use: Floats, bins: int) -> Floats:
 
 
 def _high(use: Floats) -> Floats:
-    """(n, t) the HIGH_RANK-th largest bin of the last day, or of a day so far; the smallest known where it has fewer."""
+    """(n, t) the HIGH_RANK-th largest bin of the last day; NaN where fewer were measured."""
     padded = np.concatenate([np.full((len(use), DAY - 1), -np.inf), np.where(np.isfinite(use), use, -np.inf)], axis=1)
     found = np.empty(use.shape)
     for node, row in enumerate(padded):  # one node at a time: a day of each bin is held

@@ -49,7 +49,7 @@ def forecast_peaks(use: Floats, bins: int, risk: float, *, fit_until: int, seed:
         seed: of what is drawn; the same use, seed and bin give the same to the digit.
 
     Returns:
-        See PeakForecast. Without outcomes by then nothing is forecast. The offset of each node follows its own outcomes.
+        See PeakForecast. Without outcomes by then nothing is forecast. Each node's offset follows its own outcomes.
 
     Raises:
         Nothing.
