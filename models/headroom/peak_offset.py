@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.calibration.conformal import conformal_quantile
+from models.headroom.peak_features import HOUR
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -16,7 +17,7 @@ PROMISED = 0.9
 """Share of the stated risk that is used: outcomes come late, so that offsets swing around what they should be."""
 STEP = 0.06
 """How much a stretch as long as the horizon moves an offset at most, in shares of the node: more would overshoot, since
-no outcome of it is known before its end."""
+no outcome of it is known before its end. Of horizons below an hour, how much an hour does."""
 
 
 def first_offset(shortfall: Floats, risk: float) -> float:
@@ -55,7 +56,7 @@ def followed(forecast: Floats, outcome: Floats, bins: int, risk: float) -> Float
 
     Source: Gibbs and Candes, "Adaptive Conformal Inference Under Distribution Shift", NeurIPS 2021, with delay.
     """
-    found, offset, step = np.full(forecast.shape, np.nan), np.zeros(len(forecast)), STEP / bins
+    found, offset, step = np.full(forecast.shape, np.nan), np.zeros(len(forecast)), STEP / max(bins, HOUR)
     for now in range(forecast.shape[1]):
         if (over := now - bins) >= 0:
             missed = outcome[:, over] > found[:, over]

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.forms.tree_arrays import Forest
 from models.headroom.peak_features import MAX_24H, can_be_asked, future_peaks, peak_features
 from models.headroom.peak_offset import first_offset, followed
 from models.training.lightgbm_forest import Recipe, grow, predict
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 FOLDS = 4
-"""Parts of the nodes that are left out in turn, and of the rest in turn for the first offset."""
+"""Parts of the nodes that are left out in turn, and in pairs for the first offset."""
 FEWEST_NODES = 2 * FOLDS
 """Fewer nodes are forecast by the largest use of their last day, without trees."""
 MOST_ROWS = 200_000
@@ -59,13 +61,10 @@ def forecast_peaks(use: Floats, bins: int, risk: float, *, fit_until: int, seed:
     features, outcome, asked = peak_features(use, bins), future_peaks(use, bins), can_be_asked(use)
     usable = asked & np.isfinite(outcome)
     usable[:, max(0, fit_until - bins) :] = False
-    nodes = np.arange(len(use))
     by_trees = len(use) >= FEWEST_NODES and usable.sum() >= FOLDS * FEWEST_ROWS
-    pool = _Pool(features, outcome, usable, seed)
     base = np.full(use.shape, np.nan)
-    for part in range(FOLDS) if by_trees else ():
-        held_out = nodes % FOLDS == part
-        base[held_out] = pool.fitted_on(~held_out, held_out, risk)
+    if by_trees:
+        base = _Pool(features, outcome, usable, np.arange(len(use)) % FOLDS, seed).forecast(risk)
     if not by_trees and usable.any():
         day = features[:, :, MAX_24H]
         base = day + first_offset((outcome - day)[usable], risk)
@@ -74,29 +73,36 @@ def forecast_peaks(use: Floats, bins: int, risk: float, *, fit_until: int, seed:
 
 @dataclass(frozen=True)
 class _Pool:
-    """Nodes by their features, outcomes, and which of these may be learnt from."""
+    """Nodes by their features, outcomes, which of these may be learnt from, and the (n,) part that each is in."""
 
     features: Floats
     outcome: Floats
     usable: Flags
+    part: Ints
     seed: int
 
-    def fitted_on(self, nodes: Flags, asked: Flags, risk: float) -> Floats:
-        """(k, t) forecasts of the asked nodes, with the first offset, by what other nodes show."""
-        rows = np.flatnonzero(nodes)
-        shortfall = list[Floats]()
+    def forecast(self, risk: float) -> Floats:
+        """(n, t) forecasts of each part by the others, with the first offset: what these miss by, without the part."""
+        pairs = {(i, j): self._forest((i, j)) for i in range(FOLDS) for j in range(i)}
+        found = np.full(self.outcome.shape, np.nan)
         for part in range(FOLDS):
-            left_out = np.zeros(len(nodes), np.bool_)
-            left_out[rows[part::FOLDS]] = True
-            mean = self._mean(nodes & ~left_out, left_out)
-            shortfall.append(np.where(self.usable[left_out], self.outcome[left_out] - mean, np.nan).ravel())
-        return self._mean(nodes, asked) + first_offset(np.concatenate(shortfall), risk)
+            shortfall = list[Floats]()
+            for other in (one for one in range(FOLDS) if one != part):
+                mean = self._mean(pairs[max(part, other), min(part, other)], other)
+                here = self.part == other
+                shortfall.append(np.where(self.usable[here], self.outcome[here] - mean, np.nan).ravel())
+            offset = first_offset(np.concatenate(shortfall), risk)
+            found[self.part == part] = self._mean(self._forest((part,)), part) + offset
+        return found
 
-    def _mean(self, nodes: Flags, asked: Flags) -> Floats:
-        """(k, t) expected peaks of the asked nodes, by trees grown on others."""
-        rows = np.flatnonzero((self.usable & nodes[:, None]).ravel())
+    def _forest(self, without: tuple[int, ...]) -> Forest:
+        """Trees for expected peaks, grown on the nodes of all other parts."""
+        rows = np.flatnonzero((self.usable & ~np.isin(self.part, without)[:, None]).ravel())
         rows = rows[:: -(-len(rows) // MOST_ROWS)]
         features, peak = self.features.reshape(-1, self.features.shape[-1])[rows], self.outcome.ravel()[rows]
-        forest = grow(RECIPE, features, peak, np.ones(len(rows)), seed=self.seed, threads=1)
-        wanted = self.features[asked]
+        return grow(RECIPE, features, peak, np.ones(len(rows)), seed=self.seed, threads=1)
+
+    def _mean(self, forest: Forest, part: int) -> Floats:
+        """(k, t) expected peaks of the nodes of a part."""
+        wanted = self.features[self.part == part]
         return predict(forest, wanted.reshape(-1, wanted.shape[-1])).reshape(wanted.shape[:2])

@@ -1,0 +1,125 @@
+"""Node residents: who is on which node at a time, since when, and what each requests. An edge."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from features.columnar.arrow_columns import floats, micros
+from features.columnar.group_means import group_codes
+from features.contention.node_state import is_best_effort, is_delete, standing, undeleted
+from features.jobs.lake_facts import facts_between
+from features.metering.node_hours import pools_of
+from ingest.lake.row_filter import microseconds
+from ingest.lake.tables import Lake
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+RECENT = timedelta(minutes=15)
+"""A container that no placement names is there while it was measured so recently."""
+TICK = timedelta(microseconds=1)
+NEWEST = ["node", "container", "qos", "window_end", "demand_cpu", "demand_memory"]
+REQUESTS = {"cpu": "cpu_request_cores", "memory": "memory_request_bytes"}
+USES = {"cpu": "demand_cpu", "memory": "demand_memory"}
+WHOLE = {"cpu": ("cores", "allocatable_cores"), "memory": ("memory_bytes", "allocatable_memory_bytes")}
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The nodes of a cluster at a time.
+
+    Args:
+        names: (n,) sorted, each once.
+        pool: (n,) of each.
+        since_us: (n,) when each was described first, microseconds since 1970.
+        whole: by resource, (n,) cores or bytes; NaN where not known.
+        allocatable: by resource, (n,) cores or bytes that the scheduler may place; the whole where not known.
+    """
+
+    names: pa.Array
+    pool: list[str]
+    since_us: Ints
+    whole: dict[str, Floats]
+    allocatable: dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class NodeResidents:
+    """Containers that are there at a time.
+
+    Args:
+        node: (k,) name of each one's node.
+        container: (k,) its name in records.
+        best_effort: (k,) whether it is BE: revocable.
+        start_us: (k,) since when it is known to be there, microseconds since 1970.
+        request: by resource, (k,) cores or bytes; NaN where it has none.
+        use: by resource, (k,) share of the node in its newest minute; NaN where not measured lately.
+    """
+
+    node: pa.Array
+    container: pa.Array
+    best_effort: Flags
+    start_us: Ints
+    request: dict[str, Floats]
+    use: dict[str, Floats]
+
+
+def fleet_at(lake: Lake, cluster: str, at: datetime) -> tuple[Fleet, NodeResidents]:
+    """Nodes and residents of a cluster at a time, by placements and by what was measured.
+
+    Raises:
+        IngestError: the lake cannot be read.
+    """
+    end = at + TICK
+    facts = facts_between(lake, end, end, ahead=False)
+    newest = lake.read("node_state", at - RECENT, end, ["cluster", *NEWEST])
+    newest = newest.filter(pc.equal(newest["cluster"], cluster)).sort_by("window_end")
+    nodes, placements = (of.filter(pc.equal(of["cluster"], cluster)) for of in (facts.nodes, facts.placements))
+    return _fleet(nodes, at), _residents(placements, newest, at)
+
+
+def _fleet(events: pa.Table, at: datetime) -> Fleet:
+    rows, _, until = standing(events, ["cluster", "node"])
+    nodes = rows.filter(pa.array((until > microseconds(at)) & ~is_delete(rows))).sort_by("node")
+    hour = pa.array([at.replace(minute=0, second=0, microsecond=0)] * nodes.num_rows, rows["ts"].type)
+    pools = pools_of(nodes.select(["cluster", "node"]).append_column("hour", hour), undeleted(events))
+    whole = {name: floats(nodes[of]) for name, (of, _) in WHOLE.items()}
+    allocatable = {name: floats(nodes[of]) for name, (_, of) in WHOLE.items()}
+    known = {name: np.where(np.isfinite(given), given, whole[name]) for name, given in allocatable.items()}
+    first = rows.group_by(["node"]).aggregate([("ts", "min")])
+    since = micros(first["ts_min"].take(pc.index_in(nodes["node"], value_set=first["node"].combine_chunks())))
+    return Fleet(nodes["node"].combine_chunks(), pools.to_pylist(), since, whole, known)
+
+
+def _residents(events: pa.Table, newest: pa.Table, at: datetime) -> NodeResidents:
+    rows, since, until = standing(events, ["cluster", "container"])
+    code = group_codes(rows, ["cluster", "container"])
+    first = np.full(int(code.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, code, np.minimum(since, micros(rows["ts"])))
+    runs = np.flatnonzero((until > microseconds(at)) & ~is_delete(rows))
+    placed = rows.take(pa.array(runs))
+    reported = _last_of_each(newest)
+    unplaced = reported.filter(pc.invert(pc.is_in(reported["container"], placed["container"].combine_chunks())))
+    container = pa.concat_arrays([placed["container"].combine_chunks(), unplaced["container"].combine_chunks()])
+    at_row = pc.index_in(container, value_set=reported["container"].combine_chunks())
+    missing = np.full(unplaced.num_rows, np.nan)
+    return NodeResidents(
+        node=pa.concat_arrays([placed["node"].combine_chunks(), unplaced["node"].combine_chunks()]),
+        container=container,
+        best_effort=np.append(is_best_effort(placed["qos"]), is_best_effort(unplaced["qos"])),
+        start_us=np.append(first[code[runs]], np.full(unplaced.num_rows, microseconds(at - RECENT))),
+        request={name: np.append(floats(placed[of]), missing) for name, of in REQUESTS.items()},
+        use={name: floats(reported[of].take(at_row)) for name, of in USES.items()},
+    )
+
+
+def _last_of_each(newest: pa.Table) -> pa.Table:
+    """The newest row of each container; rows are sorted by time."""
+    numbered = newest.append_column("row", pa.array(np.arange(newest.num_rows)))
+    last = numbered.group_by(["container"], use_threads=False).aggregate([("row", "max")])["row_max"]
+    return newest.take(last)

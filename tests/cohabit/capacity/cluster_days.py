@@ -1,0 +1,122 @@
+"""A lake with days of a small cluster: services whose load follows the day, and a best-effort container each node."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from features.jobs.job_plan import JOB
+from features.schema.tables import NODE_STATE, TABLES
+from ingest.lake.tables import Lake
+from ingest.schema.provenance import OffsetRange
+from ingest.schema.tables import NODES, PLACEMENTS, USAGE, Table
+from tests.landed import land_rows
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+CORES, MEMORY = 16.0, 64e9
+BINS_A_DAY = 288
+APPS = ("web", "search", "cart")
+
+
+@dataclass(frozen=True)
+class Days:
+    """How long, how many nodes; by container, minutes of the last hours that are missing, and what came late."""
+
+    nodes: int = 8
+    days: float = 3.0
+    silent: str = ""
+    young: str = ""
+    requests: bool = True
+    late_node: str = ""
+
+    @property
+    def end(self) -> datetime:
+        return START + timedelta(days=self.days)
+
+
+def lake_of(folder: Path, days: Days, seed: int = 1) -> Lake:
+    """The lake, with tables nodes, placements, usage and node_state."""
+    lake = Lake.open(folder, TABLES)
+    rng = np.random.default_rng(seed)
+    names = [f"n{number}" for number in range(days.nodes)]
+    since = {days.late_node: days.end - timedelta(hours=3)}
+    land(
+        lake,
+        NODES,
+        [
+            {
+                "ts": since.get(node, START),
+                "node": node,
+                "cores": CORES,
+                "memory_bytes": MEMORY,
+                "allocatable_cores": 15.0,
+                "pool": "std",
+                "platform": "p",
+            }
+            for node in names
+        ],
+    )
+    placed, minutes = list[dict[str, object]](), list[pa.Table]()
+    for node in names:
+        for app in (*APPS, "batch"):
+            uid, born = f"{app}-{node}", START
+            if uid == days.young or node == days.late_node:
+                born = days.end - timedelta(hours=2)
+            request = {"cpu_request_cores": 2.0, "memory_request_bytes": 4e9} if days.requests else {}
+            qos = "BE" if app == "batch" else "LS"
+            placed.append(
+                {"ts": born, "event": "add", "node": node, "container": uid, "app": app, "qos": qos} | request
+            )
+            minutes.append(minutes_of(node, uid, app, qos, born=born, days=days, rng=rng))
+    land(lake, PLACEMENTS, placed)
+    last = {"ts": days.end, "interval_s": 30.0, "node": "n0", "container": "web-n0", "app": "web", "cpu_cores": 1.0}
+    land(lake, USAGE, [last])
+    lake.replace(NODE_STATE.name, START, days.end + timedelta(seconds=1), JOB, pa.concat_tables(minutes))
+    return lake
+
+
+def minutes_of(
+    node: str, uid: str, app: str, qos: str, *, born: datetime, days: Days, rng: np.random.Generator
+) -> pa.Table:
+    """A minute of every five."""
+    bins = np.arange(1, round(days.days * BINS_A_DAY) + 1)
+    ends = [START + timedelta(minutes=5) * int(number) for number in bins]
+    wave = 0.12 + 0.05 * np.sin(2 * np.pi * bins / BINS_A_DAY) + rng.normal(0, 0.01, len(bins))
+    keep = [born < end and not (uid == days.silent and end > days.end - timedelta(hours=1)) for end in ends]
+    count = len(bins)
+    table = pa.table(
+        {
+            "cluster": ["c"] * count,
+            "node": [node] * count,
+            "container": [uid] * count,
+            "app": [app] * count,
+            "qos": [qos] * count,
+            "window_end": ends,
+            "samples": [2] * count,
+            "arrived_at": ends,
+            "demand_cpu": np.clip(wave, 0.01, 1),
+            "demand_memory": np.full(count, 0.08),
+        }
+    ).filter(pa.array(keep))
+    missing = {f.name: pa.nulls(table.num_rows, f.type) for f in NODE_STATE.schema if f.name not in table.column_names}
+    whole = pa.table(
+        {
+            f.name: missing.get(f.name, table[f.name] if f.name in table.column_names else None)
+            for f in NODE_STATE.schema
+        }
+    )
+    return whole.cast(NODE_STATE.schema)
+
+
+def land(lake: Lake, table: Table, rows: list[dict[str, object]]) -> None:
+    """Land rows as a stream does."""
+    landing = [
+        {"cluster": "c", "topic": table.name, "partition": 0, "offset": number, "arrived_at": row["ts"]}
+        for number, row in enumerate(rows)
+    ]
+    filled = [{**dict.fromkeys(table.schema.names), **where, **row} for where, row in zip(landing, rows, strict=True)]
+    land_rows(
+        lake, table.name, OffsetRange(table.name, 0, 0, len(rows)), pa.Table.from_pylist(filled, schema=table.schema)
+    )
