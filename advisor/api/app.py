@@ -12,6 +12,7 @@ from advisor.api.http.health import ops_routes
 from advisor.api.http.query_parameters import strict
 from advisor.api.http.roles import doors_of, roles_of
 from advisor.api.v1.bills import bill_routes
+from advisor.api.v1.capacity import capacity_routes
 from advisor.api.v1.plans import proposal_routes
 from advisor.api.v1.quotes import quote_routes
 from advisor.api.v1.scores import score_routes
@@ -59,7 +60,8 @@ def create_app(
     ops = ops_routes(serving, serving.metrics if metrics is None else metrics, problem)
     victims = victim_routes(serving.report, serving.snapshots, serving.now_us)
     money = [bill_routes(bills), quote_routes(serving, bills)]
-    own = strict([score_routes(serving), victims, proposal_routes(office), *money])
+    capacity = capacity_routes(serving.snapshots, serving.now_us)
+    own = strict([score_routes(serving), victims, capacity, proposal_routes(office), *money])
     routers = [own, ops]
     app = assembled("Cohabit", routers, max_body_bytes=MAX_BODY_BYTES, more_status=STATUS)
     return app if guard is None else guarded(app, guard)

@@ -4,17 +4,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from advisor.capacity.offers import Correction, NodeOffer
 from advisor.errors import AdvisorError, Unavailable
 from ingest.schema.atomic_file import replace_atomically
 
+log = structlog.get_logger(__name__)
+HOUR_S = 3600
+"""Horizon by which best-effort pending pods are scored."""
 FILE = "headroom.json"
 FORMAT = 1
 MAX_BYTES = 64 << 20
 """Some 20,000 nodes with two resources and three horizons."""
-STALE_US = 900 * 1_000_000
-"""Offers that are older are none: what residents use has changed."""
+SHORTEST_S, LONGEST_S = 600, 3600
+"""An offer stands for half of its horizon, but within these: after that, who lives on the node has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,65 @@ class OfferReport:
     offers: tuple[NodeOffer, ...]
     corrections: tuple[Correction, ...] = ()
 
-    def stale(self, now_us: int) -> bool:
-        """Whether too much time has passed for anything to be offered."""
-        return now_us - self.at_us > STALE_US
+    def stale(self, horizon_s: int, now_us: int) -> bool:
+        """Whether too much time has passed for anything to be offered for a horizon."""
+        return now_us - self.at_us > stands_s(horizon_s) * 1_000_000
+
+
+def stands_s(horizon_s: int) -> int:
+    """How long an offer stands, seconds."""
+    return min(max(horizon_s // 2, SHORTEST_S), LONGEST_S)
+
+
+@dataclass
+class NewestOffers:
+    """The offers of a folder, read again when the file changed; one thread asks at a time.
+
+    Args:
+        folder: where they are published.
+    """
+
+    folder: Path
+    _stamp: tuple[int, int, int] | None = None
+    _report: OfferReport | None = None
+
+    def report(self) -> OfferReport | None:
+        """The newest offers; None before the first ones.
+
+        Raises:
+            Unavailable: the file cannot be read.
+        """
+        try:
+            found = (self.folder / FILE).stat()
+        except OSError:
+            return None
+        if (stamp := (found.st_mtime_ns, found.st_size, found.st_ino)) != self._stamp:
+            self._report, self._stamp = read_offers(self.folder), stamp
+        return self._report
+
+    def cores(self, cluster: str, now_us: int) -> dict[str, float] | None:
+        """Cores that nodes of a cluster offer for an hour.
+
+        Args:
+            cluster: whose.
+            now_us: the time; offers that are too old by then are 0.
+
+        Returns:
+            By node; None where none were published for this cluster, or they cannot be read, which is said.
+        """
+        try:
+            report = self.report()
+        except Unavailable as error:
+            log.warning("cannot read what nodes offer; best-effort pods are scored without it", error=str(error))
+            return None
+        if report is None or report.cluster != cluster:
+            return None
+        stale = report.stale(HOUR_S, now_us)
+        if stale:
+            minutes = (now_us - report.at_us) // 60_000_000
+            log.warning("what nodes offer is too old, so they offer nothing", minutes=minutes)
+        wanted = (one for one in report.offers if (one.resource, one.horizon_s) == ("cpu", HOUR_S))
+        return {one.node: 0.0 if stale else one.offered for one in wanted}
 
 
 class _File(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ class NodeOffer:
         horizon_s: how far ahead residents' peak was forecast, seconds.
         risk: share of such forecasts that residents may exceed.
         offered: cores or bytes that best-effort containers may request in addition; 0 where nothing is known.
+        total: cores or bytes that best-effort containers may request in all, those that are there included.
         peak: cores or bytes that other residents are forecast to use at most; None where that is not known.
         capacity: cores or bytes of the node; None where not described.
         booked: cores or bytes of best-effort containers that are there.
@@ -38,6 +39,7 @@ class NodeOffer:
     horizon_s: int
     risk: float
     offered: float
+    total: float
     peak: float | None
     capacity: float | None
     booked: float
@@ -81,6 +83,12 @@ def offered(supply: Supply) -> Floats:
     return np.where(np.isfinite(most), np.clip(most, 0.0, supply.capacity), 0.0)
 
 
+def in_all(supply: Supply) -> Floats:
+    """(n,) cores or bytes for best-effort containers together, those that are there included; see `offered`."""
+    most = np.minimum(room(supply), supply.cap) + supply.booked
+    return np.where(np.isfinite(most), np.clip(most, 0.0, supply.capacity), 0.0)
+
+
 def limited_by_interference(supply: Supply) -> NDArray[np.bool_]:
     """(n,) whether interference, not room, limits each offer."""
     return np.asarray(supply.cap < room(supply), np.bool_)
@@ -115,6 +123,7 @@ class Correction:
     Args:
         container: its name in records.
         node: where it runs.
+        resource: cpu or memory.
         action: throttle gives CPU back and keeps the work; memory comes back only by eviction.
         frees: cores or bytes.
         needed: cores or bytes by which the node is over what it can offer.
@@ -122,6 +131,7 @@ class Correction:
 
     container: str
     node: str
+    resource: Resource
     action: Literal["throttle", "evict"]
     frees: float
     needed: float
@@ -151,5 +161,5 @@ def corrections(resource: Resource, over: dict[str, float], held: list[Revocable
             first = min(candidates, key=lambda one: (one.work / one.amount, one.container))
             action: Literal["throttle", "evict"] = "throttle" if resource == "cpu" else "evict"
             frees = min(first.amount, over[node]) if action == "throttle" else first.amount
-            found.append(Correction(first.container, node, action, frees, over[node]))
+            found.append(Correction(first.container, node, resource, action, frees, over[node]))
     return found

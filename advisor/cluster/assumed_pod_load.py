@@ -86,6 +86,7 @@ def crowded(snapshot: Snapshot, nodes: Collection[str], booked: Iterable[Booked]
         node_facts=snapshot.node_facts[rows],
         node_seen_us=snapshot.node_seen_us[rows],
         node_known=snapshot.node_known[rows],
+        node_offered=snapshot.node_offered[rows] if snapshot.node_offered.size else snapshot.node_offered,
         first=np.append(
             0, np.cumsum([e - b + len(g) for (b, e), g in zip(seats, assumed, strict=True)], dtype=np.int64)
         ),

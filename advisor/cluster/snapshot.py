@@ -39,8 +39,11 @@ ARRAYS = {
     "resident_use": "float64",
     "profile": "float64",
     "cold_start_prior": "float64",
+    "node_offered": "float64",
 }
 """Each array and its type."""
+ADDED = frozenset({"node_offered"})
+"""Arrays that snapshots of an older Cohabit lack; their defaults say so."""
 NAMES_FILE = "names.json"
 BUILDING = ".building."
 """Prefix of a directory that is still being written."""
@@ -94,6 +97,8 @@ class Snapshot:
         cold_start_prior: (t + 1, p, len(EXPECTED)) what is expected of an app that is not among `apps`, by team, the
             last being that
             of teams that are not known, and platform; without teams and platforms where nothing is expected.
+        node_offered: (n,) cores that each node offers to best-effort containers for an hour, see advisor.capacity; NaN
+            where no offer names it; empty where none were published.
         kinds: (a) kind of the labels that each app is known by, None without any; empty where kinds are unknown.
     """
 
@@ -119,6 +124,7 @@ class Snapshot:
     racks: tuple[str | None, ...] = ()
     teams: tuple[str, ...] = ()
     cold_start_prior: Floats = field(default_factory=nothing_expected)
+    node_offered: Floats = field(default_factory=lambda: np.zeros(0))
     kinds: tuple[str | None, ...] = ()
 
     @cached_property
@@ -226,7 +232,8 @@ def load_current(folder: Path) -> Snapshot:
 
 def _load(directory: Path) -> Snapshot:
     names = _decode((directory / NAMES_FILE).read_bytes())
-    arrays: dict[str, Any] = {array: _array(directory / f"{array}.npy") for array in ARRAYS}
+    there = (array for array in ARRAYS if array not in ADDED or (directory / f"{array}.npy").exists())
+    arrays: dict[str, Any] = {array: _array(directory / f"{array}.npy") for array in there}
     for array in arrays.values():
         array.flags.writeable = False
     snapshot = Snapshot(**msgspec.structs.asdict(names), **arrays)
@@ -269,6 +276,7 @@ def _refuse_contradictions(snapshot: Snapshot, name: str) -> None:
         "resident_best_effort": (m,),
         "resident_use": (m, r),
         "profile": (a, p, len(PROFILE_COLUMNS)),
+        "node_offered": (n if snapshot.node_offered.size else 0,),
         "cold_start_prior": (len(snapshot.teams) + 1, p if snapshot.cold_start_prior.size else 0, len(EXPECTED)),
     }
     for array, kind in ARRAYS.items():

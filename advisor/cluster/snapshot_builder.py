@@ -1,5 +1,7 @@
 """Build: a snapshot from the live view of a cluster and its newest profiles. Kernel."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +17,9 @@ from features.training.online_features import LiveView
 from features.training.residents import described
 
 
-def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us: int) -> Snapshot:
+def build_snapshot(
+    view: LiveView, profiles: pa.Table, *, version: int, as_of_us: int, offered: Mapping[str, float] | None = None
+) -> Snapshot:
     """Pack what is known now.
 
     Args:
@@ -23,6 +27,7 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
         profiles: rows of `profiles`; the newest of each app and platform is packed; missing values are expected ones.
         version: version of the snapshot.
         as_of_us: newest message behind the view.
+        offered: by node, cores for best-effort containers, see Snapshot.node_offered; None where none are published.
 
     Returns:
         The snapshot; apps, teams and platforms are sorted by name.
@@ -62,7 +67,12 @@ def build_snapshot(view: LiveView, profiles: pa.Table, *, version: int, as_of_us
         teams=teams,
         cold_start_prior=prior.reshape(len(teams) + 1, len(platforms), len(EXPECTED)),
         kinds=_kinds(own, apps),
+        node_offered=_offered(view.nodes["node"].to_pylist(), offered),
     )
+
+
+def _offered(nodes: Sequence[str], offered: Mapping[str, float] | None) -> NDArray[np.float64]:
+    return np.array([] if offered is None else [offered.get(node, np.nan) for node in nodes], np.float64)
 
 
 def _kinds(profiles: pa.Table, apps: tuple[str, ...]) -> tuple[str | None, ...]:

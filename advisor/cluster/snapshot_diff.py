@@ -51,7 +51,7 @@ def same_nodes(old: Snapshot, new: Snapshot) -> Flags:
         new: a later one of the same cluster.
 
     Returns:
-        (n,) of the newer one's nodes: whether capacity, platform and residents, their apps with their profiles,
+        (n,) of the newer one's nodes: whether capacity, platform, offer and residents, their apps with their profiles,
         classes, cpusets and use, and what is expected of apps without a name, are equal to the bit, missing values
             being equal.
 
@@ -67,6 +67,8 @@ def same_nodes(old: Snapshot, new: Snapshot) -> Flags:
     same = (before >= 0) & (counts == np.diff(old.first)[at]) & (new.node_known == old.node_known[at])
     same &= _renamed(old.node_platform, old.platforms, new.platforms)[at] == new.node_platform
     same &= _equal(old.node_capacity[at], new.node_capacity) & _equal(old.node_facts[at], new.node_facts)
+    offered = [of.node_offered if of.node_offered.size else np.full(len(of.nodes), np.nan) for of in (old, new)]
+    same &= _equal(offered[0][at], offered[1])
     same &= _same_residents(old, new, at, same)
     return np.asarray(same)
 

@@ -17,6 +17,7 @@ from advisor.diagnosis.report_reader import NewestReport
 from advisor.errors import AdvisorError, Contained, NothingDiagnosed, UnreadableDiagnoses
 from advisor.placement.decision_log import Explorer
 from advisor.placement.feature_log import ServedLog
+from advisor.scoring.best_effort_room import lacks_room
 from advisor.scoring.loaded_model import Model, believed, open_model
 from advisor.scoring.score_scale import VETO_SLOWDOWN, cost, points
 from advisor.scoring.scorer import ModelScorer, Scores
@@ -327,4 +328,6 @@ def _points(scored: Scored, pending_pod: PendingPod, offered: int) -> NDArray[np
     residents = scored.scorer.snapshot.resident_best_effort
     costs[scored.known] = cost(scored.scores, best_effort=pending_pod.best_effort, resident_best_effort=residents)
     exceeds[scored.known] = scored.scores.node_bound > VETO_SLOWDOWN
-    return points(costs, exceeds, best_effort=pending_pod.best_effort)
+    given = points(costs, exceeds, best_effort=pending_pod.best_effort)
+    given[scored.known] = np.where(lacks_room(scored.scorer.snapshot, pending_pod, scored.rows), 0, given[scored.known])
+    return given

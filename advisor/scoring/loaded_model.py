@@ -5,7 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from advisor.cluster.snapshot import Snapshot
 from advisor.errors import AdvisorError
+from advisor.scoring.scorer import ModelScorer
+from advisor.scoring.served_margins import served_margins
 from features.schema.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
 from features.training.model_input import complete
 from models.bundle.bundle import load_bundle
@@ -72,6 +75,12 @@ def open_model(bundle: Path, trust: Trust = ANYBODY) -> Model:
     if not (np.isfinite(said.log_mean).all() and np.isfinite(said.spread).all()):
         raise _unusable_bundle(bundle, "it lacks medians for what is not measured")
     return Model(bundle, predictor, entry, entry.calibration.node)
+
+
+def scorer_over(snapshot: Snapshot, model: Model) -> ModelScorer:
+    """A model over a snapshot, with the margins of its apps."""
+    margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
+    return ModelScorer(snapshot, model.predictor, margins, model.node)
 
 
 def _unusable_bundle(bundle: Path, reason: str) -> AdvisorError:

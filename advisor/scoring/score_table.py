@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from advisor.cluster.assumed_pod_load import Booked, crowded
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot_diff import rows_before, same_apps, same_nodes, same_prior
+from advisor.scoring.best_effort_room import after_assumed, lacks_room
 from advisor.scoring.score_scale import VETO_SLOWDOWN, cost, points
 from advisor.scoring.scorer import ModelScorer
 
@@ -113,7 +114,8 @@ def score_columns(scorer: ModelScorer, classes: Sequence[PodClass], nodes: NDArr
         each = scorer.compare_each([c.pending_pod() for c in classes], nodes[some], limit=VETO_SLOWDOWN)
         for row, (of, compared) in enumerate(zip(classes, each, strict=True)):
             costs = cost(compared, best_effort=of.best_effort, resident_best_effort=best_effort)
-            found.points[row, some] = points(costs, compared.exceeds, best_effort=of.best_effort)
+            given = points(costs, compared.exceeds, best_effort=of.best_effort)
+            found.points[row, some] = np.where(lacks_room(scorer.snapshot, of.pending_pod(), nodes[some]), 0, given)
             found.cost[row, some] = costs
     return found
 
@@ -122,7 +124,8 @@ def with_assumed(
     scorer: ModelScorer, booked: Iterable[Booked], nodes: Collection[str], classes: Sequence[PodClass]
 ) -> dict[str, dict[PodClass, tuple[int, float]]]:
     """Exact points and costs by node and class, those booked there counted as residents."""
-    view = crowded(scorer.snapshot, nodes, booked)
+    coming = list(booked)
+    view = after_assumed(crowded(scorer.snapshot, nodes, coming), coming)
     found = score_columns(replace(scorer, snapshot=view), classes, np.arange(len(view.nodes), dtype=np.int32))
     return {
         name: {of: (int(found.points[row, at]), float(found.cost[row, at])) for row, of in enumerate(classes)}

@@ -22,6 +22,7 @@ from advisor.capacity.offers import (
     Revocable,
     Supply,
     corrections,
+    in_all,
     limited_by_interference,
     offered,
     room,
@@ -30,6 +31,7 @@ from advisor.scoring.scorer import ModelScorer
 from cohabit.capacity.node_residents import TICK, Fleet, NodeResidents, fleet_at
 from cohabit.config.errors import CohabitError
 from features.columnar.windows import LABEL_US
+from features.contention.app_peaks import AppPeaks
 from features.contention.resident_use import Counted, resident_use
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
@@ -49,7 +51,7 @@ LATEST_BINS = 2
 """Bins within which all residents of a node must have been measured."""
 AT_ONCE = 1_000_000
 """Minutes of containers that are in memory at once."""
-COLUMNS = ["cluster", "node", "container", "window_end", "demand_cpu", "demand_memory"]
+COLUMNS = ["cluster", "node", "container", "app", "window_end", "demand_cpu", "demand_memory"]
 UNKNOWN = "unknown"
 
 
@@ -118,7 +120,10 @@ def headroom(
         )
     end_us = microseconds(at) // LABEL_US * LABEL_US
     counted = ~residents.best_effort & (residents.start_us <= end_us - YOUNG_US)
-    uses = _uses(lake, cluster, fleet, _of(residents, counted), end_us=end_us, days=wanted.days, progress=progress)
+    uses, peaks = _uses(
+        lake, cluster, fleet, _of(residents, counted), end_us=end_us, days=wanted.days, progress=progress
+    )
+    young = {resource: _young(residents, resource, peaks[resource]) for resource in RESOURCES}
     caps = _caps(scorer, fleet)
     found, over = list[NodeOffer](), list[Floats]()
     pools = {pool: np.flatnonzero(np.array(fleet.pool) == pool) for pool in sorted(set(fleet.pool))}
@@ -128,7 +133,7 @@ def headroom(
         for part, rows in enumerate(pools.values()):
             progress("forecasting peaks", number * len(pools) + part, steps)
             peak[rows] = _newest_peaks(uses[resource][rows], horizon_s * 1_000_000 // LABEL_US, wanted.risk)
-        case = _Case(fleet, residents, resource, counted, uses[resource], caps, peak, end_us)
+        case = _Case(fleet, residents, resource, counted, uses[resource], young[resource], caps, peak, end_us)
         found += case.offers(horizon_s, wanted)
         if horizon_s == min(wanted.horizons_s):
             over.append(-room(case.supply(wanted.reserve)))
@@ -150,10 +155,11 @@ def _of(residents: NodeResidents, rows: Flags) -> Counted:
 
 def _uses(
     lake: Lake, cluster: str, fleet: Fleet, counted: Counted, *, end_us: int, days: int, progress: Progress
-) -> dict[Resource, Floats]:
-    """By resource, (n, bins) use of counted residents as a share of the node, read so many nodes at a time."""
+) -> tuple[dict[Resource, Floats], dict[Resource, AppPeaks]]:
+    """By resource, (n, bins) use of counted residents as a share of the node, and peaks of all apps."""
     bins = days * DAY
     start, end = (EPOCH + timedelta(microseconds=us) for us in (end_us - bins * LABEL_US, end_us))
+    peaks = {resource: AppPeaks() for resource in RESOURCES}
     uses = {resource: np.full((len(fleet.names), bins), np.nan) for resource in RESOURCES}
     minutes = lake.count("node_state", start + TICK, end + TICK)
     size = max(1, AT_ONCE * len(fleet.names) // max(minutes, 1))
@@ -162,11 +168,19 @@ def _uses(
         some = fleet.names[begin : begin + size]
         rows = lake.read("node_state", start + TICK, end + TICK, COLUMNS, nodes=some.to_pylist())
         rows = rows.filter(pc.equal(rows["cluster"], cluster))
+        node = np.asarray(pc.index_in(rows["node"], value_set=fleet.names), np.int64)
         for resource in RESOURCES:
+            peaks[resource].add(rows["app"], rows[f"demand_{resource}"], fleet.whole[resource][node])
             uses[resource][begin : begin + size] = resident_use(
                 rows, f"demand_{resource}", counted, some, end_us=end_us, bins=bins
             )
-    return uses
+    return uses, peaks
+
+
+def _young(residents: NodeResidents, resource: Resource, peaks: AppPeaks) -> Floats:
+    """(k,) what each counts for while it is young: its app's peak, else its request; NaN without either."""
+    of_app = peaks.of(residents.app)
+    return np.where(np.isfinite(of_app), of_app, residents.request[resource])
 
 
 def _newest_peaks(use: Floats, bins: int, risk: float) -> Floats:
@@ -200,6 +214,7 @@ class _Case:
     resource: Resource
     counted: Flags
     use: Floats
+    while_young: Floats
     caps: Caps | None
     peak: Floats
     end_us: int
@@ -212,7 +227,8 @@ class _Case:
         used = residents.use[name] * whole[np.maximum(of, 0)]
         young, booked = np.zeros(len(whole)), np.zeros(len(whole))
         is_young = here & ~residents.best_effort & ~self.counted
-        np.add.at(young, of[is_young], np.fmax(request, np.where(np.isfinite(request), used, np.nan))[is_young])
+        claimed = np.where(np.isfinite(self.while_young), np.fmax(self.while_young, used), np.nan)
+        np.add.at(young, of[is_young], claimed[is_young])
         revocable = here & residents.best_effort
         held = np.where(np.isfinite(request), request, np.nan_to_num(used))
         np.add.at(booked, of[revocable], held[revocable])
@@ -226,7 +242,7 @@ class _Case:
     def offers(self, horizon_s: int, wanted: Wanted) -> list[NodeOffer]:
         """An offer for each node."""
         supply = self.supply(wanted.reserve)
-        amounts, held_back = offered(supply), limited_by_interference(supply)
+        amounts, totals, held_back = offered(supply), in_all(supply), limited_by_interference(supply)
         return [
             NodeOffer(
                 node=name,
@@ -235,25 +251,24 @@ class _Case:
                 horizon_s=horizon_s,
                 risk=wanted.risk,
                 offered=float(amounts[row]),
+                total=float(totals[row]),
                 peak=_known(supply.peak[row] * supply.capacity[row]),
                 capacity=_known(supply.capacity[row]),
                 booked=float(supply.booked[row]),
-                **dict(zip(("bound_by", "reason"), self._why(row, supply, amounts, held_back), strict=True)),
+                **dict(zip(("bound_by", "reason"), self._why(row, horizon_s, supply, amounts, held_back), strict=True)),
             )
             for row, name in enumerate(self.fleet.names.to_pylist())
         ]
 
-    def _why(self, row: int, supply: Supply, amounts: Floats, held_back: Flags) -> tuple[str, str]:
+    def _why(self, row: int, horizon_s: int, supply: Supply, amounts: Floats, held_back: Flags) -> tuple[str, str]:
         """What limits an offer, and the sentence."""
         if not np.isfinite(supply.capacity[row]):
             return UNKNOWN, f"{self.resource} of the node is not described in topic nodes"
         if not np.isfinite(supply.peak[row]):
-            return self._unforecast(row)
+            return self._unforecast(row, horizon_s)
         if not np.isfinite(supply.young[row]):
-            return (
-                UNKNOWN,
-                f"{self._without_request(row)} came less than a day ago and requests no {self.resource}",
-            )
+            who = self._without_request(row)
+            return UNKNOWN, f"{who} is young, its app was measured for too short, and it requests no {self.resource}"
         if held_back[row] and self.caps is not None:
             name = self.caps.names[self.caps.resident[row]]
             return "interference", f"more could slow {name} down beyond 1.25 times its baseline"
@@ -267,7 +282,7 @@ class _Case:
             "left by forecast peak, requests of young and best-effort containers, and reserve",
         )
 
-    def _unforecast(self, row: int) -> tuple[str, str]:
+    def _unforecast(self, row: int, horizon_s: int) -> tuple[str, str]:
         if self.fleet.since_us[row] > self.end_us - YOUNG_US:
             return "young", f"the node was described first {_hours(self.end_us - self.fleet.since_us[row])} hours ago"
         known = np.isfinite(self.use[row])
@@ -278,11 +293,12 @@ class _Case:
             who = f"{int(silent.sum())} of {int(mine.sum())} residents ({names})" if silent.any() else "residents"
             return "stale", f"{who} were not measured in the last {LATEST_BINS * 5} minutes"
         hours = _hours(int(known.sum()) * LABEL_US)
-        return "young", f"residents were measured for {hours} hours so far, and a forecast needs two days at least"
+        needed = _hours(2 * DAY * LABEL_US + horizon_s * 1_000_000)
+        return "young", f"residents were measured for {hours} hours of the {needed} that a forecast needs"
 
     def _without_request(self, row: int) -> str:
         mine = (self._node_of() == row) & ~self.counted & ~self.residents.best_effort
-        without = mine & ~np.isfinite(self.residents.request[self.resource])
+        without = mine & ~np.isfinite(self.while_young)
         return str(self.residents.container.filter(pa.array(without))[0].as_py())
 
     def _node_of(self) -> Ints:

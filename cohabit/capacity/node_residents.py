@@ -23,7 +23,7 @@ Flags = NDArray[np.bool_]
 RECENT = timedelta(minutes=15)
 """A container that no placement names is there while it was measured so recently."""
 TICK = timedelta(microseconds=1)
-NEWEST = ["node", "container", "qos", "window_end", "demand_cpu", "demand_memory"]
+NEWEST = ["node", "container", "app", "qos", "window_end", "demand_cpu", "demand_memory"]
 REQUESTS = {"cpu": "cpu_request_cores", "memory": "memory_request_bytes"}
 USES = {"cpu": "demand_cpu", "memory": "demand_memory"}
 WHOLE = {"cpu": ("cores", "allocatable_cores"), "memory": ("memory_bytes", "allocatable_memory_bytes")}
@@ -55,6 +55,7 @@ class NodeResidents:
     Args:
         node: (k,) name of each one's node.
         container: (k,) its name in records.
+        app: (k,) of each, null where not known.
         best_effort: (k,) whether it is BE: revocable.
         start_us: (k,) since when it is known to be there, microseconds since 1970.
         request: by resource, (k,) cores or bytes; NaN where it has none.
@@ -63,6 +64,7 @@ class NodeResidents:
 
     node: pa.Array
     container: pa.Array
+    app: pa.Array
     best_effort: Flags
     start_us: Ints
     request: dict[str, Floats]
@@ -111,6 +113,7 @@ def _residents(events: pa.Table, newest: pa.Table, at: datetime) -> NodeResident
     return NodeResidents(
         node=pa.concat_arrays([placed["node"].combine_chunks(), unplaced["node"].combine_chunks()]),
         container=container,
+        app=pa.concat_arrays([placed["app"].combine_chunks(), unplaced["app"].combine_chunks()]),
         best_effort=np.append(is_best_effort(placed["qos"]), is_best_effort(unplaced["qos"])),
         start_us=np.append(first[code[runs]], np.full(unplaced.num_rows, microseconds(at - RECENT))),
         request={name: np.append(floats(placed[of]), missing) for name, of in REQUESTS.items()},

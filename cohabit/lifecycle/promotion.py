@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot
-from advisor.scoring.loaded_model import open_model
+from advisor.scoring.loaded_model import open_model, scorer_over
 from advisor.scoring.score_table import score_columns
 from advisor.scoring.scorer import ModelScorer
-from advisor.scoring.served_margins import served_margins
 from features.schema.catalog import catalogue_hash
 from ingest.lake.tables import Lake
 from models.bundle.bundle import Bundle, fingerprint, load_bundle
@@ -184,9 +183,7 @@ def shadow(snapshot: Snapshot, registry: Registry, champion: Path, challenger: P
 
 
 def _scorer(snapshot: Snapshot, registry: Registry, bundle: Path) -> ModelScorer:
-    model = open_model(bundle, registry.trust)
-    margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
-    return ModelScorer(snapshot, model.predictor, margins, model.node)
+    return scorer_over(snapshot, open_model(bundle, registry.trust))
 
 
 def _same_models(meant: Bundle, current: Bundle) -> bool:

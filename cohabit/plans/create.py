@@ -26,9 +26,7 @@ from advisor.plans.rules.plan_record import Proposal
 from advisor.plans.rules.policy import HOUR_US, Rules
 from advisor.remediation.migration_options import Scene
 from advisor.remediation.options_file import keep_ladders
-from advisor.scoring.loaded_model import open_model
-from advisor.scoring.scorer import ModelScorer
-from advisor.scoring.served_margins import served_margins
+from advisor.scoring.loaded_model import open_model, scorer_over
 from cohabit.config.errors import CohabitError
 from cohabit.diagnosis.diagnose import diagnosed, looked_at, newest_window
 from cohabit.plans.plan_inputs import Inputs, digest_of, keep, kept
@@ -243,8 +241,7 @@ def situation_of(inputs: Inputs, registry: Registry) -> Situation:
     roster = roster_of(inputs.snapshot, Facts(inputs.nodes, inputs.placements))
     model = open_model(registry.root / inputs.bundle, registry.trust)
     snapshot = inputs.snapshot
-    margins = served_margins(model.entry, snapshot.cluster, snapshot.apps, snapshot.platforms)
-    scorer = ModelScorer(snapshot, model.predictor, margins, model.node)
+    scorer = scorer_over(snapshot, model)
     team = {uid: one.team for uid, one in roster.identity.items()}
     scene = under_way(Scene(scorer, roster.room, team, inputs.now_us, roster.began_us), inputs.past)
     return Situation(

@@ -131,8 +131,8 @@ class LiveState:
         with self._lock:
             return {name: sum(piece.num_rows for piece in pieces) for name, pieces in self._pieces.items()}
 
-    def snapshot(self, profiles: pa.Table, version: int) -> Snapshot:
-        """Everything known by the newest message, packed for the scorer."""
+    def snapshot(self, profiles: pa.Table, version: int, offered: Mapping[str, float] | None = None) -> Snapshot:
+        """Everything known by the newest message, packed for the scorer; what nodes offer, as build_snapshot has it."""
         with self._lock:
             for kind, since in self._heard_since.items():
                 if since:
@@ -145,7 +145,7 @@ class LiveState:
         state = minutes if minutes.num_rows else self._own_state(as_of_us, tables, facts)
         there = with_ends(Facts(tables["nodes"], tables["placements"]), heard["measured"], heard["beats"], as_of_us)
         view = live_view(as_of_us, state, there, profiles)
-        return build_snapshot(view, profiles, version=version, as_of_us=as_of_us)
+        return build_snapshot(view, profiles, version=version, as_of_us=as_of_us, offered=offered)
 
     def _remembered(self, heard: pa.Table, tables: Mapping[str, pa.Table]) -> pa.Table:
         """What was heard within a day, or of what is described: forgotten, it would be there again, never measured."""

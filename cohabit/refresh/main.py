@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -13,6 +14,7 @@ import pyarrow as pa
 import structlog
 from prometheus_client import CollectorRegistry
 
+from advisor.capacity.offer_file import NewestOffers
 from advisor.cluster.snapshot import publish
 from cohabit.config.errors import CohabitError
 from cohabit.config.malloc_trim import GivingBack
@@ -39,7 +41,7 @@ Published = Callable[[int, int, int], None]
 """Called with version, nodes and residents of each snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refresh:
     """How to refresh.
 
@@ -52,6 +54,11 @@ class Refresh:
     snapshots: Path
     every_s: float
     version: int
+
+    @cached_property
+    def offers(self) -> NewestOffers:
+        """What nodes offer, where that is published."""
+        return NewestOffers(self.snapshots)
 
 
 class NewestProfiles:
@@ -206,7 +213,8 @@ def _wait(until: Callable[[], bool], reader: Future[int], stop: Event) -> None:
 
 
 def _publish(state: LiveState, profiles: NewestProfiles, how: Refresh, version: int, published: Published) -> None:
-    snapshot = state.snapshot(profiles.by(state.as_of_us), version)
+    offered = how.offers.cores(state.cluster, state.as_of_us)
+    snapshot = state.snapshot(profiles.by(state.as_of_us), version, offered)
     publish(how.snapshots, snapshot)
     published(version, len(snapshot.nodes), len(snapshot.containers))
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.forms.tree_arrays import Forest
-from models.headroom.peak_features import MAX_24H, can_be_asked, future_peaks, peak_features
+from models.headroom.peak_features import DAY, MAX_24H, can_be_asked, future_peaks, peak_features
 from models.headroom.peak_offset import first_offset, followed
 from models.training.lightgbm_forest import Recipe, grow, predict
 
@@ -21,6 +21,8 @@ FEWEST_NODES = 2 * FOLDS
 MOST_ROWS = 200_000
 """Rows that a forest is grown from at most; bins are thinned evenly."""
 FEWEST_ROWS = 200
+FEWEST_BINS = DAY
+"""Bins with outcomes that a forecast needs: a day has its hours of peaks, and less of it may have none."""
 RECIPE = Recipe(on_trend=False, rounds=150, leaves=4, learning_rate=0.05, min_rows=200, column_share=0.7, row_share=0.7)
 """Small trees: nodes are few and their days alike, so that deep ones learn nodes by heart."""
 
@@ -51,7 +53,7 @@ def forecast_peaks(use: Floats, bins: int, risk: float, *, fit_until: int, seed:
         seed: of what is drawn; the same use, seed and bin give the same to the digit.
 
     Returns:
-        See PeakForecast. Without outcomes by then nothing is forecast. Each node's offset follows its own outcomes.
+        See PeakForecast. Without a day of outcomes by then nothing is forecast. Offsets follow each node's outcomes.
 
     Raises:
         Nothing.
@@ -61,6 +63,7 @@ def forecast_peaks(use: Floats, bins: int, risk: float, *, fit_until: int, seed:
     features, outcome, asked = peak_features(use, bins), future_peaks(use, bins), can_be_asked(use)
     usable = asked & np.isfinite(outcome)
     usable[:, max(0, fit_until - bins) :] = False
+    usable &= usable.any(axis=0).sum() >= FEWEST_BINS
     by_trees = len(use) >= FEWEST_NODES and usable.sum() >= FOLDS * FEWEST_ROWS
     base = np.full(use.shape, np.nan)
     if by_trees:

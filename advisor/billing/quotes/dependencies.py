@@ -23,8 +23,10 @@ from advisor.errors import Forbidden, NotFound, Unavailable
 from advisor.plans.plan_service import Actor
 
 KEEPERS: tuple[TokenRole, ...] = ("finance", "admin")
-"""Who sees all bills, closes months and edits prices."""
-BILLED: tuple[TokenRole, ...] = (*KEEPERS, "team")
+"""Who closes months and edits prices."""
+SEE_ALL: tuple[TokenRole, ...] = (*KEEPERS, "planner")
+"""Who sees all bills and asks for cost estimates."""
+BILLED: tuple[TokenRole, ...] = (*SEE_ALL, "team")
 """Who sees bills; role `team` what its own team owes for closed months, and nothing else."""
 
 NO_BILLS = "this server has no bills: create their tables with `cohabit admin database migrate`, then restart it"
@@ -138,7 +140,7 @@ def own_team(caller: Caller | None) -> str | None:
     Raises:
         Forbidden: they may see none.
     """
-    if caller is None or caller.may(KEEPERS):
+    if caller is None or caller.may(SEE_ALL):
         return None
     if caller.team is None:
         raise other_team(None)

@@ -17,7 +17,6 @@ from tests.landed import land_rows
 START = datetime(2026, 3, 1, tzinfo=UTC)
 CORES, MEMORY = 16.0, 64e9
 BINS_A_DAY = 288
-APPS = ("web", "search", "cart")
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,7 @@ class Days:
     young: str = ""
     requests: bool = True
     late_node: str = ""
+    apps: tuple[str, ...] = ("web", "search", "cart")
 
     @property
     def end(self) -> datetime:
@@ -60,9 +60,9 @@ def lake_of(folder: Path, days: Days, seed: int = 1) -> Lake:
     )
     placed, minutes = list[dict[str, object]](), list[pa.Table]()
     for node in names:
-        for app in (*APPS, "batch"):
+        for app in (*days.apps, "batch"):
             uid, born = f"{app}-{node}", START
-            if uid == days.young or node == days.late_node:
+            if days.young in {uid, app} or node == days.late_node:
                 born = days.end - timedelta(hours=2)
             request = {"cpu_request_cores": 2.0, "memory_request_bytes": 4e9} if days.requests else {}
             qos = "BE" if app == "batch" else "LS"
@@ -100,14 +100,9 @@ def minutes_of(
             "demand_memory": np.full(count, 0.08),
         }
     ).filter(pa.array(keep))
-    missing = {f.name: pa.nulls(table.num_rows, f.type) for f in NODE_STATE.schema if f.name not in table.column_names}
-    whole = pa.table(
-        {
-            f.name: missing.get(f.name, table[f.name] if f.name in table.column_names else None)
-            for f in NODE_STATE.schema
-        }
-    )
-    return whole.cast(NODE_STATE.schema)
+    nothing = {f.name: pa.nulls(table.num_rows, f.type) for f in NODE_STATE.schema}
+    columns = nothing | {name: table[name] for name in table.column_names}
+    return pa.table(columns).cast(NODE_STATE.schema)
 
 
 def land(lake: Lake, table: Table, rows: list[dict[str, object]]) -> None:
@@ -116,7 +111,7 @@ def land(lake: Lake, table: Table, rows: list[dict[str, object]]) -> None:
         {"cluster": "c", "topic": table.name, "partition": 0, "offset": number, "arrived_at": row["ts"]}
         for number, row in enumerate(rows)
     ]
-    filled = [{**dict.fromkeys(table.schema.names), **where, **row} for where, row in zip(landing, rows, strict=True)]
-    land_rows(
-        lake, table.name, OffsetRange(table.name, 0, 0, len(rows)), pa.Table.from_pylist(filled, schema=table.schema)
-    )
+    none = dict.fromkeys(table.schema.names)
+    filled = [none | where | row for where, row in zip(landing, rows, strict=True)]
+    brought = pa.Table.from_pylist(filled, schema=table.schema)
+    land_rows(lake, table.name, OffsetRange(table.name, 0, 0, len(rows)), brought)

@@ -1,0 +1,144 @@
+"""Capacity: what nodes offer to best-effort containers, as JSON."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+
+from advisor.api.http.base_schema import Body
+from advisor.api.http.openapi import refusals
+from advisor.api.http.roles import Role, allowed
+from advisor.capacity.offer_file import NewestOffers, OfferReport, stands_s
+from advisor.capacity.offers import NodeOffer
+from advisor.errors import Unavailable
+
+WHO: tuple[Role, ...] = ("planner", "scheduler", "sre", "admin")
+"""Roles that may read offers."""
+MOST = 5000
+"""Offers in one reply."""
+STALE = "stale"
+
+
+class OfferReply(Body):
+    """What a node offers of one resource until one horizon."""
+
+    node: str
+    """Node."""
+    pool: str
+    """Pool of the node."""
+    resource: Literal["cpu", "memory"]
+    """Resource: `cpu` in cores, `memory` in bytes."""
+    horizon_s: int
+    """Forecast window, in seconds."""
+    risk: float
+    """Share of forecasts that residents may exceed."""
+    offered: float
+    """Cores or bytes that best-effort containers may request in addition."""
+    total: float
+    """Cores or bytes that best-effort containers may request in all, those that are there included."""
+    peak: float | None
+    """Cores or bytes that other residents are forecast to use at most; null where unknown."""
+    capacity: float | None
+    """Cores or bytes that may be placed on the node; null where unknown."""
+    booked: float
+    """Cores or bytes of best-effort containers that are there."""
+    bound_by: str
+    """What limits the offer: `peak`, `interference`, `full`, or why it is 0: `stale`, `young`, `unknown`."""
+    reason: str
+    """The limit in a sentence."""
+
+
+class CorrectionReply(Body):
+    """A best-effort container that gives resources back first."""
+
+    node: str
+    """Node that holds more than it can offer."""
+    container: str
+    """Its name in records."""
+    resource: Literal["cpu", "memory"]
+    """Resource."""
+    action: Literal["throttle", "evict"]
+    """`throttle` gives CPU back and keeps the work; memory comes back by `evict` alone."""
+    frees: float
+    """Cores or bytes."""
+    needed: float
+    """Cores or bytes that are missing."""
+
+
+class HeadroomReply(Body):
+    """Offers of the nodes of a cluster."""
+
+    cluster: str
+    """Cluster."""
+    at_us: int
+    """End of the newest measurements, microseconds since 1970."""
+    age_s: float
+    """Age of the offers, in seconds; beyond half of its horizon, 10 minutes to an hour, an offer is 0."""
+    nodes: int
+    """Number of nodes that were looked at."""
+    matching: int
+    """Number of matches; the reply has at most `limit` of them."""
+    offers: list[OfferReply]
+    """Offers, sorted by node, resource and horizon."""
+    corrections: list[CorrectionReply]
+    """Containers that give back first, one for each node that holds too much."""
+
+
+def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
+    """Routes for capacity.
+
+    Args:
+        snapshots: folder that offers are published to.
+        now_us: the clock.
+    """
+    router, newest = APIRouter(), NewestOffers(snapshots)
+
+    @router.get("/v1/capacity/headroom", responses=refusals(422, 503))
+    @allowed(*WHO)
+    def headroom(
+        node: Annotated[str | None, Query(max_length=253)] = None,
+        pool: Annotated[str | None, Query(max_length=253)] = None,
+        resource: Literal["cpu", "memory"] | None = None,
+        horizon_s: Annotated[int | None, Query(ge=300, le=86_400)] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 1000,
+    ) -> HeadroomReply:
+        """What nodes offer to best-effort containers, for how long and at which risk."""
+        report, wanted = _found(newest.report()), (node, pool, resource, horizon_s)
+        found = [one for one in report.offers if _matches(one, wanted)]
+        now = now_us()
+        return HeadroomReply(
+            cluster=report.cluster,
+            at_us=report.at_us,
+            age_s=(now - report.at_us) / 1e6,
+            nodes=len({one.node for one in report.offers}),
+            matching=len(found),
+            offers=[_offer(one, stale=report.stale(one.horizon_s, now)) for one in found[:limit]],
+            corrections=[] if report.stale(0, now) else [_correction(one) for one in report.corrections],
+        )
+
+    return router
+
+
+def _found(report: OfferReport | None) -> OfferReport:
+    if report is None:
+        raise Unavailable("no headroom was published yet: run `cohabit capacity headroom --publish`")
+    return report
+
+
+def _matches(one: NodeOffer, wanted: tuple[str | None, str | None, str | None, int | None]) -> bool:
+    found = (one.node, one.pool, one.resource, one.horizon_s)
+    return all(asked is None or asked == have for asked, have in zip(wanted, found, strict=True))
+
+
+def _offer(one: NodeOffer, *, stale: bool) -> OfferReply:
+    values = {name: getattr(one, name) for name in OfferReply.model_fields}
+    if stale:
+        minutes = stands_s(one.horizon_s) // 60
+        why = f"the offer is older than {minutes} minutes: run `features` and `capacity headroom --publish` again"
+        values |= {"offered": 0.0, "total": 0.0, "bound_by": STALE, "reason": why}
+    return OfferReply(**values)
+
+
+def _correction(one: object) -> CorrectionReply:
+    return CorrectionReply(**{name: getattr(one, name) for name in CorrectionReply.model_fields})

@@ -1,0 +1,160 @@
+"""The command `capacity headroom`: what nodes offer, as tables, files and patches that people review."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING
+
+import orjson
+
+from cohabit.config.errors import CohabitError
+from cohabit.config.settings import Settings
+from cohabit.terminal.console import bar, console, printable, show_table
+from cohabit.terminal.locations import existing_lake, registry_of
+
+if TYPE_CHECKING:
+    from advisor.capacity.offer_file import OfferReport
+    from advisor.capacity.offers import NodeOffer
+    from advisor.scoring.scorer import ModelScorer
+
+MAX_SHOWN = 40
+SIZES = (1, 2, 4)
+"""Cores of containers that are counted."""
+GB = 1e9
+WORDS = {"5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options of the command."""
+
+    lake: str | None
+    horizons: Sequence[str]
+    risk: float
+    days: int
+    reserve: float
+    out: Path | None
+    publish_to: Path | None
+    export: str | None
+    to: Path | None
+    metrics: Path | None
+    model: bool
+
+
+def run_headroom(settings: Settings, asked: Asked) -> None:
+    """See `cohabit capacity headroom`."""
+    from advisor.capacity.offer_export import EXPORTS, prometheus_text
+    from advisor.capacity.offer_file import write_offers
+    from cohabit.capacity.headroom import Wanted, headroom
+
+    horizons = _seconds(asked.horizons)
+    if asked.export is not None and (asked.export not in EXPORTS or asked.to is None):
+        raise CohabitError(f"--export {asked.export}: choose from {', '.join(EXPORTS)}, and name a file with --to")
+    opened = existing_lake(settings, asked.lake, reads=True)
+    scorer, without = _scorer(settings, asked)
+    wanted = Wanted(horizons, asked.risk, asked.days, asked.reserve)
+    with bar("headroom") as shown:
+        report = headroom(
+            opened, settings.cluster, wanted, scorer=scorer, now_us=time_ns() // 1000, progress=shown.advance
+        )
+    _show(report, without)
+    if asked.out is not None:
+        asked.out.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        console.print(f"written: {asked.out}")
+    if asked.export is not None and asked.to is not None:
+        patches = EXPORTS[asked.export](report.offers)
+        asked.to.write_bytes(b"".join(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in patches))
+        console.print(f"written: {len(patches)} patches in {asked.to}, none applied; docs/headroom.md shows how")
+    if asked.metrics is not None:
+        asked.metrics.write_text(prometheus_text(report.cluster, report.offers))
+        console.print(f"written: {asked.metrics}")
+    if asked.publish_to is not None:
+        console.print(f"published: {write_offers(asked.publish_to, report)}", soft_wrap=True)
+
+
+def _seconds(horizons: Sequence[str]) -> list[int]:
+    unknown = [one for one in horizons if one not in WORDS]
+    if unknown:
+        raise CohabitError(f"--horizon {unknown[0]}: choose from {', '.join(WORDS)}")
+    return sorted({WORDS[one] for one in horizons})
+
+
+def _scorer(settings: Settings, asked: Asked) -> tuple["ModelScorer | None", str]:
+    """The model over the newest snapshot; None, and why, where there is none."""
+    from advisor.cluster.snapshot import load_current
+    from advisor.errors import AdvisorError
+    from advisor.scoring.loaded_model import believed, open_model, scorer_over
+    from models.drift.drift_status import status_of
+
+    if not asked.model:
+        return None, "--no-model"
+    try:
+        snapshot = load_current(settings.snapshots)
+    except AdvisorError as error:
+        return None, str(error)
+    registry = registry_of(settings)
+    bundle = registry.current()
+    if bundle is None:
+        return None, f"no promoted model in {registry.root}"
+    if snapshot.cluster != settings.cluster:
+        return None, f"snapshots in {settings.snapshots} are of cluster {snapshot.cluster}, not {settings.cluster}"
+    model = believed(open_model(bundle, registry.trust), status_of(registry, bundle.name))
+    return scorer_over(snapshot, model), ""
+
+
+def _show(report: "OfferReport", without: str) -> None:
+    """How much was looked at, sums by pool, and nodes."""
+    at = datetime.fromtimestamp(report.at_us / 1e6, UTC)
+    nodes = {one.node for one in report.offers}
+    horizons = sorted({one.horizon_s for one in report.offers})
+    first = [one for one in report.offers if (one.resource, one.horizon_s) == ("cpu", horizons[0])]
+    unknown = Counter(one.bound_by for one in first if one.peak is None)
+    known = len(nodes) - len({one.node for one in report.offers if one.peak is None})
+    console.print(f"up to {at:%Y-%m-%d %H:%M} UTC: {len(nodes)} nodes, of {known} enough is known at every horizon")
+    if unknown:
+        counts = ", ".join(f"{why} {number}" for why, number in unknown.most_common())
+        console.print(f"nodes that offer no CPU for {_words(horizons[0])} since too little is known: {counts}")
+    if without:
+        console.print(printable(f"without the limit by interference: {without}"))
+    pools = sorted({one.pool for one in report.offers})
+    rows = [
+        _pool_row([one for one in report.offers if (one.pool, one.horizon_s) == (p, h)], p, h)
+        for p in pools
+        for h in horizons
+    ]
+    columns = ("pool", "horizon", "cores", "GB", "largest, cores", *(f"of {size} cores fit" for size in SIZES))
+    show_table("headroom for best-effort containers", columns, rows)
+    by_node: dict[tuple[str, str, int], NodeOffer] = {(o.node, o.resource, o.horizon_s): o for o in report.offers}
+    shown = sorted(nodes)[:MAX_SHOWN]
+    show_table(
+        "by node",
+        ("node", *(_words(h) for h in horizons), "GB", "limited by", "why"),
+        [_node_row(node, horizons, by_node) for node in shown],
+    )
+    if len(nodes) > MAX_SHOWN:
+        console.print(f"{len(nodes) - MAX_SHOWN} more nodes; --json FILE has all")
+    risk = report.offers[0].risk if report.offers else 0.0
+    console.print(f"residents may exceed what is left for them in {risk:.0%} of forecasts; offers are revocable")
+    for one in report.corrections[:MAX_SHOWN]:
+        console.print(printable(f"gives back first on {one.node}: {one.container} ({one.action}), {one.frees:,.3g}"))
+
+
+def _pool_row(some: Sequence["NodeOffer"], pool: str, horizon_s: int) -> tuple[str, ...]:
+    cpu = [one.offered for one in some if one.resource == "cpu"]
+    memory = sum(one.offered for one in some if one.resource == "memory") / GB
+    fits = (str(sum(int(cores // size) for cores in cpu)) for size in SIZES)
+    return (pool, _words(horizon_s), f"{sum(cpu):,.1f}", f"{memory:,.0f}", f"{max(cpu, default=0):.1f}", *fits)
+
+
+def _node_row(node: str, horizons: Sequence[int], by_node: dict[tuple[str, str, int], "NodeOffer"]) -> tuple[str, ...]:
+    last = by_node[node, "cpu", horizons[-1]]
+    cores = (f"{by_node[node, 'cpu', horizon].offered:.1f}" for horizon in horizons)
+    memory = by_node[node, "memory", horizons[-1]].offered / GB
+    return (node, *cores, f"{memory:,.0f}", last.bound_by, "" if last.bound_by == "peak" else printable(last.reason))
+
+
+def _words(horizon_s: int) -> str:
+    return next((word for word, seconds in WORDS.items() if seconds == horizon_s), f"{horizon_s} s")
