@@ -38,7 +38,7 @@ JUDGED_SHARE = 0.625
 LEAST_USE = 1e-9
 DRAWS, INTERVAL = 200, (0.05, 0.95)
 FINE = np.arange(0.5, 20.0, 0.05)
-"""Numbers of standard deviations among which the best is sought in hindsight."""
+"""Numbers of standard deviations among which the best is sought."""
 BY_DAY = {f"{name}_24h{end}": f"{name}{end}" for name in ("violation", "saving") for end in ("", LOW, HIGH)}
 """Figures that are also given for a day, by their name there."""
 SIGMAS = ((2, "nsigma_2h"), (24, "nsigma_24h"))
@@ -157,7 +157,7 @@ def _methods(use: Floats, bins: int, target: float, seed: int) -> dict[str, dict
     for hours, name in SIGMAS:
         every = [judged.figures(n_sigma(features, float(times), hours)) for times in FINE]
         no_worse = [one for one in every if one["violation"] <= allowed]
-        found[f"{name}_in_hindsight"] = max(no_worse or every[-1:], key=lambda one: one["saving"])
+        found[f"{name}_best"] = max(no_worse or every[-1:], key=lambda one: one["saving"])
     return found | {name: judged.figures(one) for name, one in peaks.items()}
 
 

@@ -1,1 +1,1 @@
-"""Capacity: what nodes can offer besides what runs on them, and what apps should request."""
+"""Capacity: what nodes can offer and what apps need, as recommendations for review. Kernels."""

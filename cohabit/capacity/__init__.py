@@ -1,1 +1,1 @@
-"""Capacity: what nodes can offer, and what apps should request, from the tables of a lake."""
+"""Capacity: what nodes can offer and what apps should request, from a lake."""

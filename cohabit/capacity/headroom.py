@@ -31,8 +31,8 @@ from advisor.scoring.scorer import ModelScorer
 from cohabit.capacity.node_residents import TICK, Fleet, NodeResidents, fleet_at
 from cohabit.config.errors import CohabitError
 from features.columnar.windows import LABEL_US
-from features.contention.app_peaks import AppPeaks
-from features.contention.resident_use import Counted, resident_use
+from features.demand.app_peaks import AppPeaks
+from features.demand.resident_use import Counted, resident_use
 from ingest.lake.row_filter import EPOCH, microseconds
 from ingest.lake.tables import Lake
 from models.headroom.peak_features import DAY

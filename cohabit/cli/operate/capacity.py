@@ -54,7 +54,7 @@ def headroom(
     It needs two days of `cohabit features`, and three for a horizon of a day. It changes nothing in the cluster.
     docs/headroom.md has an example.
     """
-    from cohabit.cli.operate.headroom import Asked, run_headroom
+    from cohabit.cli.operate.headroom_report import Asked, run_headroom
 
     own = settings()
     folder = own.snapshots if publish else None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from features.contention.app_peaks import FEWEST, RATIO, AppPeaks
+from features.demand.app_peaks import FEWEST, RATIO, AppPeaks
 
 
 def added(*parts: tuple[Sequence[str | None], Sequence[float | None], float]) -> AppPeaks:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-from features.contention.resident_use import Counted, resident_use
+from features.demand.resident_use import Counted, resident_use
 
 END = datetime(2026, 3, 1, 1, tzinfo=UTC)
 END_US = int(END.timestamp() * 1e6)

@@ -1,0 +1,1 @@
+"""Demand: what containers that are there, and apps, used in the past."""
