@@ -93,14 +93,22 @@ def newest_measured(lake: Lake, cluster: str) -> datetime:
 
 
 def headroom(
-    lake: Lake, cluster: str, wanted: Wanted, *, scorer: ModelScorer | None, now_us: int, progress: Progress
+    lake: Lake,
+    cluster: str,
+    wanted: Wanted,
+    at: datetime,
+    *,
+    scorer: ModelScorer | None,
+    now_us: int,
+    progress: Progress,
 ) -> OfferReport:
-    """What each node offers at the newest measured minute.
+    """What each node offers at a time.
 
     Args:
         lake: with features.
         cluster: whose nodes.
         wanted: horizons and risk.
+        at: the time, see newest_measured.
         scorer: the model over the newest snapshot, which limits offers by interference; None leaves that out.
         now_us: the time, for the file.
         progress: called with what is done, parts done and parts in all.
@@ -109,9 +117,8 @@ def headroom(
         Offers of all nodes that the lake describes, with the reason for each; corrections by the shortest horizon.
 
     Raises:
-        CohabitError: the lake has no minutes of the cluster.
+        CohabitError: the lake describes no node of the cluster.
     """
-    at = newest_measured(lake, cluster)
     fleet, residents = fleet_at(lake, cluster, at)
     if not len(fleet.names):
         raise CohabitError(
@@ -275,11 +282,11 @@ class _Case:
         if amounts[row] <= 0:
             return (
                 "full",
-                "forecast peak, requests of young and best-effort containers, and reserve fill the node",
+                "nothing is left by forecast peak, claims and reserve",
             )
         return (
             "peak",
-            "left by forecast peak, requests of young and best-effort containers, and reserve",
+            "left by forecast peak, claims of young and best-effort containers, and reserve",
         )
 
     def _unforecast(self, row: int, horizon_s: int) -> tuple[str, str]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from advisor.scoring.scorer import ModelScorer
 
 MAX_SHOWN = 40
+MAX_APART_S = 1800
+"""Between snapshot and lake: residents of another time are not those of the offer."""
 SIZES = (1, 2, 4)
 """Cores of containers that are counted."""
 GB = 1e9
@@ -48,17 +50,18 @@ def run_headroom(settings: Settings, asked: Asked) -> None:
     """See `cohabit capacity headroom`."""
     from advisor.capacity.offer_export import EXPORTS, prometheus_text
     from advisor.capacity.offer_file import write_offers
-    from cohabit.capacity.headroom import Wanted, headroom
+    from cohabit.capacity.headroom import Wanted, headroom, newest_measured
 
     horizons = _seconds(asked.horizons)
     if asked.export is not None and (asked.export not in EXPORTS or asked.to is None):
         raise CohabitError(f"--export {asked.export}: choose from {', '.join(EXPORTS)}, and name a file with --to")
     opened = existing_lake(settings, asked.lake, reads=True)
-    scorer, without = _scorer(settings, asked)
+    at = newest_measured(opened, settings.cluster)
+    scorer, without = _scorer(settings, asked, at)
     wanted = Wanted(horizons, asked.risk, asked.days, asked.reserve)
     with bar("headroom") as shown:
         report = headroom(
-            opened, settings.cluster, wanted, scorer=scorer, now_us=time_ns() // 1000, progress=shown.advance
+            opened, settings.cluster, wanted, at, scorer=scorer, now_us=time_ns() // 1000, progress=shown.advance
         )
     _show(report, without)
     if asked.out is not None:
@@ -82,7 +85,7 @@ def _seconds(horizons: Sequence[str]) -> list[int]:
     return sorted({WORDS[one] for one in horizons})
 
 
-def _scorer(settings: Settings, asked: Asked) -> tuple["ModelScorer | None", str]:
+def _scorer(settings: Settings, asked: Asked, at: datetime) -> tuple["ModelScorer | None", str]:
     """The model over the newest snapshot; None, and why, where there is none."""
     from advisor.cluster.snapshot import load_current
     from advisor.errors import AdvisorError
@@ -101,6 +104,12 @@ def _scorer(settings: Settings, asked: Asked) -> tuple["ModelScorer | None", str
         return None, f"no promoted model in {registry.root}"
     if snapshot.cluster != settings.cluster:
         return None, f"snapshots in {settings.snapshots} are of cluster {snapshot.cluster}, not {settings.cluster}"
+    apart_s = abs(snapshot.as_of_us / 1e6 - at.timestamp())
+    if apart_s > MAX_APART_S:
+        return None, (
+            f"the newest snapshot in {settings.snapshots} is {apart_s / 60:,.0f} minutes from the newest minute of the "
+            f"lake (limit {MAX_APART_S // 60}): run `cohabit refresh` and `cohabit features`"
+        )
     model = believed(open_model(bundle, registry.trust), status_of(registry, bundle.name))
     return scorer_over(snapshot, model), ""
 
@@ -125,7 +134,7 @@ def _show(report: "OfferReport", without: str) -> None:
         for p in pools
         for h in horizons
     ]
-    columns = ("pool", "horizon", "cores", "GB", "largest, cores", *(f"of {size} cores fit" for size in SIZES))
+    columns = ("pool", "horizon", "cores", "GB", "largest, cores", *(f"{size}-core pods" for size in SIZES))
     show_table("headroom for best-effort containers", columns, rows)
     by_node: dict[tuple[str, str, int], NodeOffer] = {(o.node, o.resource, o.horizon_s): o for o in report.offers}
     shown = sorted(nodes)[:MAX_SHOWN]
@@ -139,7 +148,8 @@ def _show(report: "OfferReport", without: str) -> None:
     risk = report.offers[0].risk if report.offers else 0.0
     console.print(f"residents may exceed what is left for them in {risk:.0%} of forecasts; offers are revocable")
     for one in report.corrections[:MAX_SHOWN]:
-        console.print(printable(f"gives back first on {one.node}: {one.container} ({one.action}), {one.frees:,.3g}"))
+        frees = f"{one.frees:.2f} cores" if one.resource == "cpu" else f"{one.frees / GB:.1f} GB"
+        console.print(printable(f"gives back first on {one.node}: {one.container}, {frees} ({one.action})"))
 
 
 def _pool_row(some: Sequence["NodeOffer"], pool: str, horizon_s: int) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from advisor.capacity.offer_file import OfferReport, read_offers
 from advisor.capacity.offers import NodeOffer
-from cohabit.capacity.headroom import Wanted, headroom
+from cohabit.capacity.headroom import Wanted, headroom, newest_measured
 from cohabit.cli.main import app
 from cohabit.config.errors import CohabitError
 from features.schema.tables import TABLES
@@ -21,7 +21,7 @@ FAULTY = Days(young="web-n1", silent="cart-n2", late_node="n7")
 
 
 def offers(lake: Lake, wanted: Wanted = HOUR) -> OfferReport:
-    return headroom(lake, "c", wanted, scorer=None, now_us=0, progress=lambda *_: None)
+    return headroom(lake, "c", wanted, newest_measured(lake, "c"), scorer=None, now_us=0, progress=lambda *_: None)
 
 
 def by_node(report: OfferReport, resource: str = "cpu") -> Mapping[str, NodeOffer]:
@@ -110,7 +110,7 @@ def test_a_cluster_without_two_days_offers_nothing_and_says_how_long_it_was_meas
 
 def test_another_cluster_is_an_error_that_says_what_to_check(folder: Path) -> None:
     with pytest.raises(CohabitError, match="COHABIT_CLUSTER"):
-        headroom(Lake.open(folder / "lake", TABLES), "other", HOUR, scorer=None, now_us=0, progress=lambda *_: None)
+        newest_measured(Lake.open(folder / "lake", TABLES), "other")
 
 
 def command(folder: Path, *words: str) -> Result:
