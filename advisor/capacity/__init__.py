@@ -1,0 +1,1 @@
+"""Capacity: what apps need and what nodes can offer, as recommendations for review. Kernels."""

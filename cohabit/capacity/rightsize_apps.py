@@ -1,0 +1,259 @@
+"""Right-size apps: requests that apps should have, from the tables of a lake. An edge."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.capacity.rightsize import Present, Recommendation, Rule, Windows, rightsize
+from advisor.capacity.undisturbed_demand import Flags, Measured
+from cohabit.config.errors import CohabitError
+from cohabit.diagnosis.diagnose import newest_window
+from features.columnar.arrow_columns import Floats, Ints, floats, micros
+from features.columnar.asof_join import key_codes, row_of
+from features.columnar.windows import LABEL_US, WINDOW_US, window_end
+from features.contention.node_state import is_delete, standing
+from features.jobs.lake_facts import facts_between
+from features.labels.slowdown import WAITING
+from ingest.lake.row_filter import EPOCH, microseconds
+from ingest.lake.tables import Lake
+from ingest.schema.tables import TIMESTAMP
+
+DAY = timedelta(days=1)
+DAY_US = DAY // timedelta(microseconds=1)
+TICK = timedelta(microseconds=1)
+MAX_MINUTES = 20_000_000
+"""Minutes of containers that are looked at, about 1.5 GB; where the days have more, fewer days are."""
+AT_ONCE = 1_000_000
+"""Minutes that are read at once: of so many nodes at a time."""
+KEYS = ["cluster", "node", "container"]
+USED = ("cpu_cores", "cpu_throttled_frac", "run_delay_frac", "psi_cpu_some_frac", "qps")
+MEMORY = ("memory_bytes", "peak_memory", "demand_memory")
+STATE = [*KEYS, "app", "qos", "window_end", *USED, *MEMORY]
+LABELLED = [*KEYS, "window_end", "kind", "log_slowdown"]
+UNSIZED = "SYSTEM"
+OF_TIME = pa.array(["latency", WAITING])
+"""Kinds of labels that say by how much longer requests took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A container that runs now, as its newest placement describes it; empty texts where it does not.
+
+    Args:
+        app: name, as in recommendations.
+        container: its uid.
+        namespace: of the pod.
+        name: of the pod.
+        owner: kind/name of its workload.
+    """
+
+    app: str
+    container: str
+    namespace: str
+    name: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Recommendations, and how much they rest on.
+
+    Args:
+        found: one for each app.
+        pods: that run at the end.
+        start: of the first minute that was looked at.
+        until: its end.
+        minutes: of containers, of named apps.
+        containers: in them.
+        unnamed: minutes left out, as no record names the app or it is of the system.
+        labelled: minutes with a label of slowdown.
+        asked_days: that were asked for.
+    """
+
+    found: tuple[Recommendation, ...]
+    pods: tuple[Pod, ...]
+    start: datetime
+    until: datetime
+    minutes: int
+    containers: int
+    unnamed: int
+    labelled: int
+    asked_days: float
+
+
+@dataclass
+class _Seen:
+    """What was read so far."""
+
+    parts: list[Windows] = field(default_factory=list)
+    containers: set[str] = field(default_factory=set)
+    minutes: int = 0
+    unnamed: int = 0
+    first_us: int = 1 << 60
+
+    def add(self, state: pa.Table, labels: pa.Table, names: dict[str, int], *, several: bool) -> None:
+        """Add rows of some nodes."""
+        part = windows_of(state, labels, names, several=several)
+        self.parts.append(part)
+        self.minutes += len(part.app)
+        self.unnamed += state.num_rows - len(part.app)
+        self.containers |= set(pc.unique(state.filter(_named(state))["container"]).to_pylist())
+        self.first_us = min(self.first_us, int(micros(state["window_end"]).min(initial=self.first_us)) - WINDOW_US)
+
+
+def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> Sized:
+    """Requests for the apps of a lake.
+
+    Args:
+        lake: with features.
+        days: up to the newest labels.
+        rule: risk, margins and floors.
+        only: one app; None for all.
+
+    Returns:
+        See Sized. Apps of several clusters are named cluster/app.
+
+    Raises:
+        NothingMeasured: there are no features.
+        CohabitError: there are labels and no node state, or nothing is known of the app.
+    """
+    until = newest_window(lake)
+    end = until + TICK
+    start = max(EPOCH, until - days * DAY)
+    while until - start > timedelta(hours=1) and lake.count("node_state", start, end) > MAX_MINUTES:
+        start = until - (until - start) / 2
+    placements = _running(lake, end)
+    names = dict[str, int]()
+    several = len(pc.unique(placements["cluster"])) > 1
+    seen = _Seen()
+    for nodes in _pieces(lake, start, end):
+        seen.add(*_piece(lake, (start + TICK, end), nodes), names, several=several)
+    if not seen.minutes:
+        raise CohabitError(
+            f"the lake {lake.uri} has no minute of a container with an app from {start:%Y-%m-%dT%H:%M} to "
+            f"{until:%Y-%m-%dT%H:%M} UTC: run `cohabit features`, or name more --days"
+        )
+    pods = _pods(placements, names, several=several)
+    windows = _joined(seen.parts)
+    found = rightsize(windows, _present(placements, pods, names), list(names), rule)
+    if only is not None and not (found := tuple(one for one in found if one.app == only)):
+        raise CohabitError(
+            f"--app {only}: none of the {len(names):,} apps measured since {start:%Y-%m-%d %H:%M} UTC has this name; "
+            "`cohabit capacity rightsize` lists them"
+        )
+    return Sized(
+        found=found,
+        pods=tuple(pod for pod in pods if only is None or pod.app == only),
+        start=datetime.fromtimestamp(seen.first_us / 1e6, UTC),
+        until=until,
+        minutes=seen.minutes,
+        containers=len(seen.containers),
+        unnamed=seen.unnamed,
+        labelled=int(np.isfinite(windows.measured.slowdown_ratio).sum()),
+        asked_days=days,
+    )
+
+
+def _pieces(lake: Lake, start: datetime, end: datetime) -> Iterator[list[str] | None]:
+    """So many nodes that their minutes fit into memory; None for all, where these do."""
+    minutes = lake.count("node_state", start, end)
+    if minutes <= AT_ONCE:
+        yield None
+        return
+    nodes = sorted(pc.unique(lake.rows("node_state", start, end, ["node"])["node"]).to_pylist())
+    size = max(1, AT_ONCE * len(nodes) // minutes)
+    for begin in range(0, len(nodes), size):
+        yield nodes[begin : begin + size]
+
+
+def _piece(lake: Lake, span: tuple[datetime, datetime], nodes: list[str] | None) -> tuple[pa.Table, pa.Table]:
+    """Rows of node state and labels of some nodes."""
+    state = lake.read("node_state", *span, columns=STATE, nodes=nodes)
+    upto = span[1] + timedelta(microseconds=LABEL_US)
+    return state, lake.read("labels", span[0], upto, columns=LABELLED, nodes=nodes)
+
+
+def windows_of(state: pa.Table, labels: pa.Table, names: dict[str, int], *, several: bool = False) -> Windows:
+    """Windows of containers of named apps; apps that are new are added to the names.
+
+    Args:
+        state: rows of `node_state`.
+        labels: rows of `labels` of the same time.
+        names: position of each app.
+        several: whether names begin with the cluster.
+    """
+    rows = state.filter(_named(state)).combine_chunks()
+    slowdown, is_time = _slowdowns(rows, labels)
+    app = np.array([names.setdefault(one, len(names)) for one in _apps(rows, several=several)], np.int64)
+    measured = Measured(*(floats(rows[name]) for name in USED), slowdown, is_time)
+    return Windows(app, (micros(rows["window_end"]) - 1) // DAY_US, _memory(rows), measured)
+
+
+def _named(state: pa.Table) -> pa.ChunkedArray:
+    of_system = pc.fill_null(pc.equal(state["qos"], UNSIZED), fill_value=False)
+    return pc.and_not(pc.is_valid(state["app"]), of_system)
+
+
+def _apps(rows: pa.Table, *, several: bool) -> list[str]:
+    names = pc.binary_join_element_wise(rows["cluster"], rows["app"], "/") if several else rows["app"]
+    found: list[str] = names.to_pylist()
+    return found
+
+
+def _memory(rows: pa.Table) -> Floats:
+    """(n,) largest sample of memory in each window, bytes; the mean where the node's memory is not known."""
+    mean, share, peak = (floats(rows[name]) for name in ("memory_bytes", "demand_memory", "peak_memory"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        largest = mean * peak / share
+    return np.where(np.isfinite(largest), np.fmax(largest, mean), mean)
+
+
+def _slowdowns(rows: pa.Table, labels: pa.Table) -> tuple[Floats, Flags]:
+    """(n,) slowdown ratio of the label's five minutes, NaN without one, and whether it is of time."""
+    ends = pa.array(window_end(micros(rows["window_end"]), LABEL_US), TIMESTAMP)
+    keyed = rows.select(KEYS).append_column("window_end", ends)
+    row = row_of(*key_codes(keyed, labels, [*KEYS, "window_end"]))
+    ratio = np.exp(np.append(floats(labels["log_slowdown"]), np.nan))
+    is_time = np.append(np.asarray(pc.is_in(labels["kind"], OF_TIME)).astype(np.bool_), [False])
+    return ratio[row], is_time[row]
+
+
+def _joined(parts: list[Windows]) -> Windows:
+    def column(name: str) -> Floats:
+        return np.concatenate([getattr(part.measured, name) for part in parts])
+
+    is_time = np.concatenate([part.measured.is_time for part in parts])
+    first = ("cpu_cores", "throttled_frac", "run_delay_frac", "queued_frac", "qps", "slowdown_ratio")
+    return Windows(
+        np.concatenate([part.app for part in parts]),
+        np.concatenate([part.day for part in parts]),
+        np.concatenate([part.memory_bytes for part in parts]),
+        Measured(*map(column, first), is_time),
+    )
+
+
+def _running(lake: Lake, end: datetime) -> pa.Table:
+    """Newest placement of each container of a named app that runs at the end."""
+    rows, since, until = standing(facts_between(lake, end, end, ahead=False).placements, ["cluster", "container"])
+    at = microseconds(end)
+    runs = (since <= at) & (until > at) & ~is_delete(rows)
+    return rows.filter(pa.array(runs, pa.bool_())).filter(pc.is_valid(pc.field("app")))
+
+
+def _pods(placements: pa.Table, names: dict[str, int], *, several: bool) -> tuple[Pod, ...]:
+    """Running containers of apps that were measured or not, in the order of the placements."""
+    apps = _apps(placements, several=several)
+    columns = [placements[name].to_pylist() for name in ("container", "namespace", "name", "owner")]
+    for app in apps:
+        names.setdefault(app, len(names))
+    return tuple(Pod(app, *(text or "" for text in texts)) for app, *texts in zip(apps, *columns, strict=True))
+
+
+def _present(placements: pa.Table, pods: tuple[Pod, ...], names: dict[str, int]) -> Present:
+    columns = ("cpu_request_cores", "memory_request_bytes", "cpu_limit_cores", "memory_limit_bytes")
+    codes: Ints = np.array([names[pod.app] for pod in pods], np.int64)
+    return Present(codes, *(floats(placements[name]) for name in columns))
