@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from cohabit.backtest.closed_loop import START_S
 from cohabit.backtest.world import World
 from features.columnar.arrow_columns import Floats, Ints, table
 from features.contention.node_state import Facts, node_state
@@ -36,12 +37,13 @@ class Watcher:
     Args:
         world: of the containers.
         interval_s: between samples.
+        accounted: whether use is as a kernel accounts it; else it is what the simulator's counters show.
         rng: noise of what is added.
-        seconds: number of seconds after which observation ends.
     """
 
     world: World
     interval_s: float
+    accounted: bool
     rng: np.random.Generator
     samples: list[dict[str, object]] = field(default_factory=list)
     events: list[dict[str, object]] = field(default_factory=list)
@@ -60,7 +62,7 @@ class Watcher:
         load = load_at(app, records.time_s)
         others = neighbour_load(app, node, load, self.world.apps)
         slowed = by_resource(self.world.law, app, others, load, state.platform[node])
-        shown = self._shown(records.signals, app, slowed)
+        shown = self._shown(records.signals, app, slowed) if self.accounted else records.signals
         self.true_app.append(app)
         self.true_cores.append(self.world.law.apps.demand[app, CPU] * load)
         self.true_slowdown.append(truth.slowdown)
@@ -74,9 +76,9 @@ class Watcher:
     def _shown(self, signals: dict[str, Floats], app: Ints, slowed: Floats) -> dict[str, Floats]:
         """Signals with CPU use, throttling, run delay and PSI as a kernel accounts them."""
         wanted = signals["cpu_cores"]
-        inflated, saturated = app % 3 == INFLATED, app % 3 == SATURATED
-        cycles = np.where(inflated, slowed[:, LLC] * slowed[:, MEMBW], 1.0)
         limit = self._limits()[app]
+        inflated, saturated = app % 3 == INFLATED, (app % 3 == SATURATED) & np.isnan(limit)
+        cycles = np.where(inflated, slowed[:, LLC] * slowed[:, MEMBW], 1.0)
         allowed = np.fmin(wanted * cycles, limit)
         use = allowed / np.where(saturated, slowed[:, CPU], 1.0)
         waited = (slowed[:, CPU] - 1.0) * use
@@ -97,6 +99,13 @@ class Watcher:
         apps = np.arange(self.world.apps)
         demand: Floats = self.world.law.apps.demand[:, CPU]
         return np.where(apps % LIMITED_EVERY == LIMITED_EVERY - 2, LIMIT_SHARE * demand, np.nan)
+
+    def hidden_apps(self) -> Ints:
+        """Apps of which a limit or a queue hides demand; none where use is as it is counted."""
+        apps = np.arange(self.world.apps)
+        hidden = (apps % 3 == SATURATED) | np.isfinite(self._limits())
+        found: Ints = apps[hidden & self.accounted]
+        return found
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Node state and labels, by the product's own path."""
@@ -120,7 +129,7 @@ class Watcher:
 
     def _nodes(self) -> pa.Table:
         facts = [PLATFORMS[int(p)] for p in self.nodes]
-        start = np.full(len(facts), min(one["time_s"] for one in self.events) - 60.0)
+        start = np.full(len(facts), START_S - 60.0)
         columns: dict[str, object] = {n: np.array([getattr(f, n) for f in facts]) for n in facts[0].__slots__[1:]}
         who = _named(np.array(["" for _ in facts]), np.zeros(len(facts), np.int64), np.arange(len(facts)), start)
         return _filled(who | columns | {"platform": pa.array([f.name for f in facts])}, NODES.schema)

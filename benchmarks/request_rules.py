@@ -30,7 +30,7 @@ def vpa_cores(cores: Floats, time_s: Floats) -> float:
 def vpa_bytes(used: Floats, time_s: Floats) -> float:
     """The same of memory: P90 of the largest use of each 24 h, at least 250 MiB."""
     day = (time_s // HALF_LIFE_S).astype(np.int64)
-    days = np.unique(day)
+    days = np.unique(day).astype(np.float64)
     peaks = np.array([used[day == one].max() for one in days])
     return max(_percentile(peaks, days * HALF_LIFE_S, FIRST_BYTES) * (1.0 + MARGIN), MIN_BYTES)
 

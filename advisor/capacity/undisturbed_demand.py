@@ -23,8 +23,9 @@ CALM, SLOWED = 1.05, 1.1
 MIN_BIN = 20
 """Calm windows at similar load, from which the app's own CPU time per request is known there."""
 MAX_BINS = 8
-HIGH_COST = 0.9
-"""Quantile of CPU time per request in calm windows that stands for the app's own: windows are lowered to it at most."""
+HIGH_COST, LOW_TIME = 0.9, 0.1
+"""Quantiles of calm windows that stand for an app's own CPU time per request and response time: demand is rather too
+large than too small by them."""
 NOTABLE = 0.01
 """Corrections by a smaller share are not counted."""
 
@@ -39,8 +40,9 @@ class Measured:
         run_delay_frac: (n,) time that tasks waited for a CPU, s/s, throttled time subtracted.
         queued_frac: (n,) share of the time in which some task waited for a CPU (PSI, some).
         qps: (n,) requests served, 1/s.
+        rt_mean_ms: (n,) mean response time.
         slowdown_ratio: (n,) label of the window; 1.0 is the app's baseline.
-        is_time: (n,) whether that label is of time, latency or waiting, and not of cycles or CPU time.
+        is_waiting: (n,) whether that label is made of waiting.
     """
 
     cpu_cores: Floats
@@ -48,8 +50,9 @@ class Measured:
     run_delay_frac: Floats
     queued_frac: Floats
     qps: Floats
+    rt_mean_ms: Floats
     slowdown_ratio: Floats
-    is_time: Flags
+    is_waiting: Flags
 
     def where(self, rows: NDArray[np.int64] | Flags | slice) -> "Measured":
         """Those of some windows."""
@@ -82,12 +85,13 @@ def undisturbed(of: Measured) -> Demand:
 
         - throttled: U / (1 - t). It ran at that rate while it was allowed to; an upper bound of its demand.
         - queue that may not have emptied: the smaller of (U / (1 - t) + r) / (1 + r0), all that could run, with r0 the
-          median of r / U in calm windows, and s U / (1 - t), if s is a label of time: requests take s times as long, so
-          that clients that wait send at most s times as many without neighbours (Little's law). A queue counts only
-          where a task waited for QUEUED of the time: as many tasks wait on average as the share of time in which one
-          does, or more, so that with r or PSI below it the queue was empty half of the time, and use is all that came.
+          median of r / U in calm windows, and U w / (1 - t), with w the response time over the LOW_TIME quantile of
+          windows of similar load that are not slowed, else s where it is a label of waiting: clients that wait send at
+          most w times as many requests without neighbours (Little's law). A queue counts only where a task waited for
+          QUEUED of the time: as many tasks wait on average as the share of time in which one does, or more, so that
+          with r or PSI below it the queue was empty half of the time, and use is all that came.
         - slowed from SLOWED on, neither throttled nor queued: min(U, q c), c the HIGH_COST quantile of U / q in calm
-          windows at similar load, fixed by the app's own measurements. Without requests nothing is lowered: CPI alone
+          windows of similar load. Without requests nothing is lowered: CPI alone
           rises with another mix of requests too.
 
         Never below U but by the last rule. NaN where U is not measured; a correction whose input is missing is left
@@ -107,7 +111,9 @@ def undisturbed(of: Measured) -> Demand:
     cores = np.where(queued, np.fmax(allowed, _runnable(of, allowed, calm)), allowed)
     raised = cores > of.cpu_cores * (1.0 + NOTABLE)
     slowed = (of.slowdown_ratio >= SLOWED) & (throttled == 0.0) & ~queued
-    own = np.where(slowed, of.qps * _own_cost(of, calm), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cost = of.cpu_cores / np.where(of.qps > 0.0, of.qps, np.nan)
+    own = np.where(slowed, of.qps * _at_load(of.qps, cost, calm, HIGH_COST), np.nan)
     undisturbed_cores = np.fmin(cores, np.where(own > 0.0, own, np.nan))
     cores = np.where(np.isnan(of.cpu_cores), np.nan, undisturbed_cores)
     return Demand(cores, raised, cores < of.cpu_cores * (1.0 - NOTABLE))
@@ -118,22 +124,25 @@ def _runnable(of: Measured, allowed: Floats, calm: Flags) -> Floats:
     ratios = (of.run_delay_frac / np.maximum(of.cpu_cores, MIN_CORES))[calm]
     known = ratios[np.isfinite(ratios)]
     usual = float(np.median(known)) if len(known) >= MIN_BIN else 0.0
-    by_time: Floats = np.where(of.is_time, allowed * of.slowdown_ratio, np.nan)
-    return np.fmin((allowed + of.run_delay_frac) / (1.0 + usual), by_time)
-
-
-def _own_cost(of: Measured, calm: Flags) -> Floats:
-    """(n,) CPU seconds per request of the app itself at each window's load; NaN where too few calm windows show it."""
+    usual_time = _at_load(of.qps, of.rt_mean_ms, of.slowdown_ratio <= CALM, LOW_TIME)
     with np.errstate(divide="ignore", invalid="ignore"):
-        cost = of.cpu_cores / np.where(of.qps > 0.0, of.qps, np.nan)
-    known = np.flatnonzero(calm & np.isfinite(cost))
+        longer = of.rt_mean_ms / np.where(usual_time > 0.0, usual_time, np.nan)
+    longer = np.where(np.isnan(longer) & of.is_waiting, of.slowdown_ratio, longer)
+    return np.fmin((allowed + of.run_delay_frac) / (1.0 + usual), allowed * longer)
+
+
+def _at_load(load: Floats, value: Floats, rows: Flags, share: float) -> Floats:
+    """(n,) quantile of a value in some rows of similar load; NaN at loads of which too few are known."""
+    known = np.flatnonzero(rows & np.isfinite(value) & np.isfinite(load))
     bins = min(MAX_BINS, len(known) // MIN_BIN)
     if not bins:
-        return np.full(len(cost), np.nan)
-    edges = np.quantile(of.qps[known], np.linspace(0.0, 1.0, bins + 1))
-    own = np.clip(np.searchsorted(edges, of.qps[known], side="right") - 1, 0, bins - 1)
-    costs = [cost[known[own == b]] for b in range(bins)]
-    high = np.array([np.quantile(c, HIGH_COST) if len(c) >= MIN_BIN // 2 else np.nan for c in costs])
-    at = np.clip(np.searchsorted(edges, of.qps, side="right") - 1, 0, bins - 1)
-    inside = (of.qps >= edges[0]) & (of.qps <= edges[-1])
-    return np.where(inside, high[at], np.nan)
+        return np.full(len(value), np.nan)
+    edges = np.quantile(load[known], np.linspace(0.0, 1.0, bins + 1))
+
+    def bin_of(loads: Floats) -> NDArray[np.int64]:
+        return np.clip(np.searchsorted(edges, loads, side="right") - 1, 0, bins - 1)
+
+    own = bin_of(load[known])
+    parts = [value[known[own == b]] for b in range(bins)]
+    of_bin = np.array([np.quantile(part, share) if len(part) >= MIN_BIN // 2 else np.nan for part in parts])
+    return np.where((load >= edges[0]) & (load <= edges[-1]), of_bin[bin_of(load)], np.nan)

@@ -1,7 +1,7 @@
 """Right-size apps: requests that apps should have, from the tables of a lake. An edge."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -30,13 +30,11 @@ MAX_MINUTES = 20_000_000
 AT_ONCE = 1_000_000
 """Minutes that are read at once: of so many nodes at a time."""
 KEYS = ["cluster", "node", "container"]
-USED = ("cpu_cores", "cpu_throttled_frac", "run_delay_frac", "psi_cpu_some_frac", "qps")
+USED = ("cpu_cores", "cpu_throttled_frac", "run_delay_frac", "psi_cpu_some_frac", "qps", "rt_mean_ms")
 MEMORY = ("memory_bytes", "peak_memory", "demand_memory")
 STATE = [*KEYS, "app", "qos", "window_end", *USED, *MEMORY]
 LABELLED = [*KEYS, "window_end", "kind", "log_slowdown"]
 UNSIZED = "SYSTEM"
-OF_TIME = pa.array(["latency", WAITING])
-"""Kinds of labels that say by how much longer requests took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +185,19 @@ def windows_of(state: pa.Table, labels: pa.Table, names: dict[str, int], *, seve
         several: whether names begin with the cluster.
     """
     rows = state.filter(_named(state)).combine_chunks()
-    slowdown, is_time = _slowdowns(rows, labels)
+    slowdown, is_waiting = _slowdowns(rows, labels)
     app = np.array([names.setdefault(one, len(names)) for one in _apps(rows, several=several)], np.int64)
-    measured = Measured(*(floats(rows[name]) for name in USED), slowdown, is_time)
+    used = {name: floats(rows[name]) for name in USED}
+    measured = Measured(
+        cpu_cores=used["cpu_cores"],
+        throttled_frac=used["cpu_throttled_frac"],
+        run_delay_frac=used["run_delay_frac"],
+        queued_frac=used["psi_cpu_some_frac"],
+        qps=used["qps"],
+        rt_mean_ms=used["rt_mean_ms"],
+        slowdown_ratio=slowdown,
+        is_waiting=is_waiting,
+    )
     return Windows(app, (micros(rows["window_end"]) - 1) // DAY_US, _memory(rows), measured)
 
 
@@ -213,26 +221,22 @@ def _memory(rows: pa.Table) -> Floats:
 
 
 def _slowdowns(rows: pa.Table, labels: pa.Table) -> tuple[Floats, Flags]:
-    """(n,) slowdown ratio of the label's five minutes, NaN without one, and whether it is of time."""
+    """(n,) slowdown ratio of the label's five minutes, NaN without one, and whether it is made of waiting."""
     ends = pa.array(window_end(micros(rows["window_end"]), LABEL_US), TIMESTAMP)
     keyed = rows.select(KEYS).append_column("window_end", ends)
     row = row_of(*key_codes(keyed, labels, [*KEYS, "window_end"]))
     ratio = np.exp(np.append(floats(labels["log_slowdown"]), np.nan))
-    is_time = np.append(np.asarray(pc.is_in(labels["kind"], OF_TIME)).astype(np.bool_), [False])
-    return ratio[row], is_time[row]
+    is_waiting = np.append(np.asarray(pc.equal(labels["kind"], WAITING)).astype(np.bool_), [False])
+    return ratio[row], is_waiting[row]
 
 
 def _joined(parts: list[Windows]) -> Windows:
-    def column(name: str) -> Floats:
-        return np.concatenate([getattr(part.measured, name) for part in parts])
-
-    is_time = np.concatenate([part.measured.is_time for part in parts])
-    first = ("cpu_cores", "throttled_frac", "run_delay_frac", "queued_frac", "qps", "slowdown_ratio")
+    measured = [np.concatenate([getattr(one.measured, column.name) for one in parts]) for column in fields(Measured)]
     return Windows(
-        np.concatenate([part.app for part in parts]),
-        np.concatenate([part.day for part in parts]),
-        np.concatenate([part.memory_bytes for part in parts]),
-        Measured(*map(column, first), is_time),
+        np.concatenate([one.app for one in parts]),
+        np.concatenate([one.day for one in parts]),
+        np.concatenate([one.memory_bytes for one in parts]),
+        Measured(*measured),
     )
 
 
