@@ -96,6 +96,7 @@ class Amount:
         limit: now, smallest over its containers that have one.
         freed: sum over its containers of the present request minus the recommended one; below 0 where it is a raise.
         requested: sum of the present requests.
+        requesting: containers whose present request is known.
         rule: what binds: the quantile, the quantile of days, the peak, or the floor; empty without a recommendation.
         windows: in which use was measured.
     """
@@ -107,6 +108,7 @@ class Amount:
     limit: float
     freed: float
     requested: float
+    requesting: int
     rule: str
     windows: int
 
@@ -259,6 +261,7 @@ def _amount(recommended: float, rule: str, known: Floats, requests: Floats, limi
         limit=float(set_limits.min()) if len(set_limits) else nan,
         freed=requested - recommended * len(set_requests) if len(set_requests) else nan,
         requested=requested,
+        requesting=len(set_requests),
         rule=rule,
         windows=len(known),
     )

@@ -16,6 +16,7 @@ from cohabit.cli.bill.bill import bill_app
 from cohabit.cli.data.lake import lake_app
 from cohabit.cli.dev.dev import dev_app
 from cohabit.cli.models.inspection import model_app
+from cohabit.cli.operate.capacity import capacity_app
 from cohabit.cli.operate.doctor import doctor_app
 from cohabit.cli.operate.plan import plan_app
 from cohabit.config.malloc_trim import keep_arrow_from_its_own_heap, keep_delta_from_its_own_caches
@@ -39,7 +40,8 @@ app = typer.Typer(
 )
 BUCKETS = "obstore"
 """Module that is loaded where a lake is in a bucket."""
-RUN, SRE, FINANCE, ML, ADMIN, TRY = "Run", "SREs", "Finance", "Data and ML engineers", "Administrators", "Try it"
+RUN, SRE, PLANNER, FINANCE = "Run", "SREs", "Capacity planners", "Finance"
+ML, ADMIN, TRY = "Data and ML engineers", "Administrators", "Try it"
 
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Kafka, host:port [COHABIT_KAFKA__BOOTSTRAP].")]
 RegistryOption = Annotated[Path | None, typer.Option("--registry", help="Folder of model bundles [COHABIT_REGISTRY].")]
@@ -277,6 +279,7 @@ def victims(
 
 
 app.add_typer(plan_app, name="plan", rich_help_panel=SRE)
+app.add_typer(capacity_app, name="capacity", rich_help_panel=PLANNER)
 app.add_typer(bill_app, name="bill", rich_help_panel=FINANCE)
 
 
