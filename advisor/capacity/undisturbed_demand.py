@@ -111,8 +111,7 @@ def undisturbed(of: Measured) -> Demand:
     cores = np.where(queued, np.fmax(allowed, _runnable(of, allowed, calm)), allowed)
     raised = cores > of.cpu_cores * (1.0 + NOTABLE)
     slowed = (of.slowdown_ratio >= SLOWED) & (throttled == 0.0) & ~queued
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cost = of.cpu_cores / np.where(of.qps > 0.0, of.qps, np.nan)
+    cost = _ratio(of.cpu_cores, of.qps)
     own = np.where(slowed, of.qps * _at_load(of.qps, cost, calm, HIGH_COST), np.nan)
     undisturbed_cores = np.fmin(cores, np.where(own > 0.0, own, np.nan))
     cores = np.where(np.isnan(of.cpu_cores), np.nan, undisturbed_cores)
@@ -125,10 +124,16 @@ def _runnable(of: Measured, allowed: Floats, calm: Flags) -> Floats:
     known = ratios[np.isfinite(ratios)]
     usual = float(np.median(known)) if len(known) >= MIN_BIN else 0.0
     usual_time = _at_load(of.qps, of.rt_mean_ms, of.slowdown_ratio <= CALM, LOW_TIME)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        longer = of.rt_mean_ms / np.where(usual_time > 0.0, usual_time, np.nan)
+    longer = _ratio(of.rt_mean_ms, usual_time)
     longer = np.where(np.isnan(longer) & of.is_waiting, of.slowdown_ratio, longer)
     return np.fmin((allowed + of.run_delay_frac) / (1.0 + usual), allowed * longer)
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """(n,) quotients; NaN where the divisor is not above 0, or so small that the quotient is no number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        quotient = above / np.where(below > 0.0, below, np.nan)
+    return np.where(np.isfinite(quotient), quotient, np.nan)
 
 
 def _at_load(load: Floats, value: Floats, rows: Flags, share: float) -> Floats:

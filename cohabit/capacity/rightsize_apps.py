@@ -93,6 +93,11 @@ class _Seen:
     unnamed: int = 0
     first_us: int = 1 << 60
 
+    @property
+    def start(self) -> datetime:
+        """Of the first minute."""
+        return datetime.fromtimestamp((self.first_us - WINDOW_US) / 1e6, UTC)
+
     def add(self, state: pa.Table, labels: pa.Table, names: dict[str, int], *, several: bool) -> None:
         """Add rows of some nodes."""
         part = windows_of(state, labels, names, several=several)
@@ -100,7 +105,7 @@ class _Seen:
         self.minutes += len(part.app)
         self.unnamed += state.num_rows - len(part.app)
         self.containers |= set(pc.unique(state.filter(_named(state))["container"]).to_pylist())
-        self.first_us = min(self.first_us, int(micros(state["window_end"]).min(initial=self.first_us)) - WINDOW_US)
+        self.first_us = int(micros(state["window_end"]).min(initial=self.first_us))
 
 
 def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> Sized:
@@ -135,18 +140,19 @@ def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> 
             f"the lake {lake.uri} has no minute of a container with an app from {start:%Y-%m-%dT%H:%M} to "
             f"{until:%Y-%m-%dT%H:%M} UTC: run `cohabit features`, or name more --days"
         )
-    pods = _pods(placements, names, several=several)
+    pods = _pods(placements, several=several)
+    present = _present(placements, _codes(_apps(placements, several=several), names))
     windows = _joined(seen.parts)
-    found = rightsize(windows, _present(placements, pods, names), list(names), rule)
+    found = rightsize(windows, present, list(names), rule)
     if only is not None and not (found := tuple(one for one in found if one.app == only)):
         raise CohabitError(
-            f"--app {only}: none of the {len(names):,} apps measured since {start:%Y-%m-%d %H:%M} UTC has this name; "
-            "`cohabit capacity rightsize` lists them"
+            f"--app {only}: none of the {len(names):,} apps measured since {seen.start:%Y-%m-%d %H:%M} UTC has this name; `cohabit "
+            "capacity rightsize` lists them"
         )
     return Sized(
         found=found,
         pods=tuple(pod for pod in pods if only is None or pod.app == only),
-        start=datetime.fromtimestamp(seen.first_us / 1e6, UTC),
+        start=seen.start,
         until=until,
         minutes=seen.minutes,
         containers=len(seen.containers),
@@ -186,7 +192,7 @@ def windows_of(state: pa.Table, labels: pa.Table, names: dict[str, int], *, seve
     """
     rows = state.filter(_named(state)).combine_chunks()
     slowdown, is_waiting = _slowdowns(rows, labels)
-    app = np.array([names.setdefault(one, len(names)) for one in _apps(rows, several=several)], np.int64)
+    app = _codes(_apps(rows, several=several), names)
     used = {name: floats(rows[name]) for name in USED}
     measured = Measured(
         cpu_cores=used["cpu_cores"],
@@ -206,10 +212,16 @@ def _named(state: pa.Table) -> pa.ChunkedArray:
     return pc.and_not(pc.is_valid(state["app"]), of_system)
 
 
-def _apps(rows: pa.Table, *, several: bool) -> list[str]:
-    names = pc.binary_join_element_wise(rows["cluster"], rows["app"], "/") if several else rows["app"]
-    found: list[str] = names.to_pylist()
-    return found
+def _apps(rows: pa.Table, *, several: bool) -> pa.ChunkedArray:
+    """Names of apps, with their cluster where there are several."""
+    return pc.binary_join_element_wise(rows["cluster"], rows["app"], "/") if several else rows["app"]
+
+
+def _codes(apps: pa.ChunkedArray, names: dict[str, int]) -> Ints:
+    """(n,) position of each app in the names, to which new ones are added."""
+    coded = pa.chunked_array(apps, pa.string()).combine_chunks().dictionary_encode()
+    place = np.array([names.setdefault(one, len(names)) for one in coded.dictionary.to_pylist()], np.int64)
+    return place[coded.indices.to_numpy()] if len(coded) else np.zeros(0, np.int64)
 
 
 def _memory(rows: pa.Table) -> Floats:
@@ -248,16 +260,14 @@ def _running(lake: Lake, end: datetime) -> pa.Table:
     return rows.filter(pa.array(runs, pa.bool_())).filter(pc.is_valid(pc.field("app")))
 
 
-def _pods(placements: pa.Table, names: dict[str, int], *, several: bool) -> tuple[Pod, ...]:
-    """Running containers of apps that were measured or not, in the order of the placements."""
-    apps = _apps(placements, several=several)
+def _pods(placements: pa.Table, *, several: bool) -> tuple[Pod, ...]:
+    """Running containers, in the order of the placements."""
     columns = [placements[name].to_pylist() for name in ("container", "namespace", "name", "owner")]
-    for app in apps:
-        names.setdefault(app, len(names))
+    apps = _apps(placements, several=several).to_pylist()
     return tuple(Pod(app, *(text or "" for text in texts)) for app, *texts in zip(apps, *columns, strict=True))
 
 
-def _present(placements: pa.Table, pods: tuple[Pod, ...], names: dict[str, int]) -> Present:
+def _present(placements: pa.Table, app: Ints) -> Present:
     columns = ("cpu_request_cores", "memory_request_bytes", "cpu_limit_cores", "memory_limit_bytes")
-    codes: Ints = np.array([names[pod.app] for pod in pods], np.int64)
-    return Present(codes, *(floats(placements[name]) for name in columns))
+    cores, memory, limit_cores, limit_bytes = (floats(placements[name]) for name in columns)
+    return Present(app, cores, memory, limit_cores, limit_bytes)

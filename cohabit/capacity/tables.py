@@ -58,7 +58,7 @@ def _show_looked_at(sized: Sized) -> None:
     )
     if days < 0.9 * sized.asked_days:
         console.print(
-            f"{days:.1f} of {sized.asked_days:g} days have minutes that could be looked at: weekly peaks may be missing",
+            f"{days:.1f} of {sized.asked_days:g} days have minutes to look at: weekly peaks may be missing",
             soft_wrap=True,
         )
     if sized.unnamed:
@@ -127,9 +127,12 @@ def _show_sum(found: Sequence[Recommendation], book: PriceBook | None) -> None:
     unknown = sum(one.containers - one.cpu.requesting for one in found)
     if unknown:
         console.print(
-            f"of {unknown:,} of {sum(one.containers for one in found):,} running containers no CPU request is known, so "
-            "they free nothing here: `cohabit watch` sends requests"
+            f"of {unknown:,} of {sum(one.containers for one in found):,} running containers no CPU request is known, "
+            "so they free nothing here: `cohabit watch` sends requests",
+            soft_wrap=True,
         )
+    if unknown == sum(one.containers for one in found):
+        return
     freed, requested = _sums(cores)
     memory, asked = (total / GIB for total in _sums(gibs))
     month = sum(monthly_micros(one, book) for one in found) if book else 0
