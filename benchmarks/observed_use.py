@@ -5,9 +5,11 @@ and queues hide demand, slower caches and memory bandwidth add CPU time to reque
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cohabit.backtest.closed_loop import START_S
 from cohabit.backtest.world import World
@@ -19,6 +21,7 @@ from ingest.simulator.law import HIDDEN, PLATFORMS
 from ingest.simulator.simulated_cluster import Records, State, Truth, load_at, neighbour_load
 from ingest.simulator.stock import LIMIT_SHARE, LIMITED_EVERY, by_resource
 
+Columns = dict[str, NDArray[Any]]
 CLUSTER = "rightsize"
 CPU, LLC, MEMBW = (HIDDEN.index(name) for name in ("cpu", "llc", "memory_bandwidth"))
 SATURATED, INFLATED = 1, 2
@@ -45,7 +48,7 @@ class Watcher:
     interval_s: float
     accounted: bool
     rng: np.random.Generator
-    samples: list[dict[str, object]] = field(default_factory=list)
+    samples: list[Columns] = field(default_factory=list)
     events: list[dict[str, object]] = field(default_factory=list)
     nodes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     true_app: list[Ints] = field(default_factory=list)
@@ -66,7 +69,7 @@ class Watcher:
         self.true_app.append(app)
         self.true_cores.append(self.world.law.apps.demand[app, CPU] * load)
         self.true_slowdown.append(truth.slowdown)
-        uid = [c.uid for c in records.containers]
+        uid = np.array([c.uid for c in records.containers])
         self.samples.append({"time_s": np.full(len(app), records.time_s), "uid": uid, "app": app, "node": node} | shown)
         for event in records.events:
             one = event.container

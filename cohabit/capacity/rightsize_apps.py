@@ -146,8 +146,8 @@ def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> 
     found = rightsize(windows, present, list(names), rule)
     if only is not None and not (found := tuple(one for one in found if one.app == only)):
         raise CohabitError(
-            f"--app {only}: none of the {len(names):,} apps measured since {seen.start:%Y-%m-%d %H:%M} UTC has this name; `cohabit "
-            "capacity rightsize` lists them"
+            f"--app {only}: none of the {len(names):,} apps measured since {seen.start:%Y-%m-%d %H:%M} UTC has this "
+            "name; `cohabit capacity rightsize` lists them"
         )
     return Sized(
         found=found,
