@@ -34,6 +34,7 @@ ABOUT_RESIZE = f"""\
 # In-place resizes of Cohabit, for review. They change nothing until someone applies them, Kubernetes 1.33 or later:
 #   kubectl apply --server-side --subresource resize -f FILE
 # or pod by pod: kubectl patch pod NAME --subresource resize --patch '{{"spec": ...}}'
+# A memory limit goes down in place only where the container's resizePolicy restarts it.
 # The workload's own template keeps its requests: change it too, or new pods have the old ones.
 {ABOUT_NAMES}"""
 

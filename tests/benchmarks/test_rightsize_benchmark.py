@@ -17,7 +17,7 @@ from cohabit.backtest.policies import DEFAULT
 from cohabit.backtest.world import built_in_world
 
 PLAN = Namespace(
-    nodes=3, days=0.3, next_days=0.2, interval_s=300.0, risk=0.3, seeds=1, law=["threshold"], use=ACCOUNTED
+    nodes=3, days=0.2, next_days=0.1, interval_s=300.0, risk=0.3, seeds=1, law=["threshold"], use=ACCOUNTED
 )
 SMALL = Namespace(**(vars(PLAN) | {"use": "counted"}))
 
