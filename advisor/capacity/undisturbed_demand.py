@@ -91,8 +91,7 @@ def undisturbed(of: Measured) -> Demand:
           QUEUED of the time: as many tasks wait on average as the share of time in which one does, or more, so that
           with r or PSI below it the queue was empty half of the time, and use is all that came.
         - slowed from SLOWED on, neither throttled nor queued: min(U, q c), c the HIGH_COST quantile of U / q in calm
-          windows of similar load. Without requests nothing is lowered: CPI alone
-          rises with another mix of requests too.
+          windows of similar load. Without requests nothing is lowered: CPI rises with another mix of requests too.
 
         Never below U but by the last rule. NaN where U is not measured; a correction whose input is missing is left
         out, and no missing value counts as zero.
@@ -100,8 +99,8 @@ def undisturbed(of: Measured) -> Demand:
     Raises:
         FeaturesError: the arrays differ in length.
 
-    Source: ours, docs/rightsizing.md; q c is the utilisation law (Denning and Buzen, 1978), the bound
-    on queues Markov's inequality.
+    Source: ours, docs/rightsizing.md; q c is the utilisation law (Denning and Buzen, 1978), the bound on queues is
+    Markov's inequality.
     """
     refuse_other_lengths(**{field.name: getattr(of, field.name) for field in fields(of)})
     throttled = np.clip(np.nan_to_num(of.throttled_frac), 0.0, MAX_THROTTLED)

@@ -131,7 +131,8 @@ def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> 
         start = until - (until - start) / 2
     placements = _running(lake, end)
     names = dict[str, int]()
-    several = len(pc.unique(placements["cluster"])) > 1
+    described = lake.read("nodes", end=end, columns=["cluster"])["cluster"]
+    several = len({*described.to_pylist(), *placements["cluster"].to_pylist()}) > 1
     seen = _Seen()
     for nodes in _pieces(lake, start, end):
         seen.add(*_piece(lake, (start + TICK, end), nodes), names, several=several)

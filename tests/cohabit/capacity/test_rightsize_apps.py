@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from math import sin
 from pathlib import Path
+from shutil import copytree
 
 import orjson
 import pyarrow as pa
@@ -18,7 +19,7 @@ from cohabit.config.errors import CohabitError
 from features.schema.tables import LABELS, NODE_STATE, TABLES
 from ingest.lake.tables import Lake
 from ingest.schema.provenance import OffsetRange
-from ingest.schema.tables import PLACEMENTS, USAGE
+from ingest.schema.tables import NODES, PLACEMENTS, USAGE
 from tests.landed import land_rows
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -155,6 +156,23 @@ def test_pieces_of_nodes_give_the_same_as_all_at_once(lake: Lake, monkeypatch: p
     monkeypatch.setattr(rightsize_apps, "AT_ONCE", 600)
 
     assert repr(rightsized(lake, 8.0, Rule())) == repr(whole)
+
+
+def test_apps_of_several_clusters_are_sized_apart(lake: Lake, tmp_path: Path) -> None:
+    two = Lake.open(copytree(lake.root, tmp_path / "lake"), TABLES)
+    other = [row | {"cluster": "d", "cpu_cores": 3.0, "cpu_throttled_frac": None} for row in state_rows()]
+    two.replace("node_state", START, START + timedelta(days=1), "d", table_of(other, NODE_STATE.schema))
+    described = {"topic": "nodes", "partition": 0, "arrived_at": START, "ts": START, "node": "n1"}
+    nodes = [described | {"offset": n, "cluster": cluster} for n, cluster in enumerate(("c", "d"))]
+    land_rows(two, "nodes", OffsetRange("nodes", 0, 0, 2), table_of(nodes, NODES.schema))
+
+    found = {one.app: one.cpu.recommended for one in rightsized(two, 8.0, Rule()).found}
+
+    assert {name: found[name] for name in ("c/web", "d/web", "d/batch")} == {
+        "c/web": 2.0,
+        "d/web": 3.0,
+        "d/batch": 3.0,
+    }
 
 
 def test_fewer_days_are_looked_at_where_all_do_not_fit_into_memory(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
