@@ -27,6 +27,7 @@ PLACES = {
     "plan-scale": "reassign.plan_scale:PLAN_SCALE",
     "plans": "plans:BENCHMARK",
     "pricing": "pricing:BENCHMARK",
+    "rightsize": "rightsize:BENCHMARK",
     "roadef": "reassign.roadef_run:ROADEF",
     "sampling": "sampling:BENCHMARK",
     "scoring": "scoring:BENCHMARK",

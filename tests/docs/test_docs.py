@@ -52,7 +52,7 @@ def test_what_remote_write_keeps_is_all_that_needs_no_mapping() -> None:
 def test_every_command_that_is_named_exists_with_its_options() -> None:
     for words, rest in set(
         re.findall(
-            r"^cohabit ((?:admin (?:backup |config |database |token )?|bill |dev |doctor |lake |model |plan "
+            r"^cohabit ((?:admin (?:backup |config |database |token )?|bill |capacity |dev |doctor |lake |model |plan "
             r")?[a-z][a-z-]*)([^\n`]*)",
             PAGES,
             flags=re.MULTILINE,

@@ -40,8 +40,7 @@ class Asked:
     reserve: float
     out: Path | None
     publish_to: Path | None
-    export: str | None
-    to: Path | None
+    export: tuple[str, Path] | None
     metrics: Path | None
     model: bool
 
@@ -53,8 +52,8 @@ def run_headroom(settings: Settings, asked: Asked) -> None:
     from cohabit.capacity.headroom import Wanted, headroom, newest_measured
 
     horizons = _seconds(asked.horizons)
-    if asked.export is not None and (asked.export not in EXPORTS or asked.to is None):
-        raise CohabitError(f"--export {asked.export}: choose from {', '.join(EXPORTS)}, and name a file with --to")
+    if asked.export is not None and asked.export[0] not in EXPORTS:
+        raise CohabitError(f"--export {asked.export[0]} {asked.export[1]}: give {', '.join(EXPORTS)}, then a file")
     opened = existing_lake(settings, asked.lake, reads=True)
     at = newest_measured(opened, settings.cluster)
     scorer, without = _scorer(settings, asked, at)
@@ -67,10 +66,11 @@ def run_headroom(settings: Settings, asked: Asked) -> None:
     if asked.out is not None:
         asked.out.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         console.print(f"written: {asked.out}")
-    if asked.export is not None and asked.to is not None:
-        patches = EXPORTS[asked.export](report.offers)
-        asked.to.write_bytes(b"".join(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in patches))
-        console.print(f"written: {len(patches)} patches in {asked.to}, none applied; docs/headroom.md shows how")
+    if asked.export is not None:
+        form, file = asked.export
+        patches = EXPORTS[form](report.offers)
+        file.write_bytes(b"".join(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in patches))
+        console.print(f"written: {len(patches)} patches in {file}, none applied; docs/headroom.md shows how")
     if asked.metrics is not None:
         asked.metrics.write_text(prometheus_text(report.cluster, report.offers))
         console.print(f"written: {asked.metrics}")

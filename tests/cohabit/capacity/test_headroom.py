@@ -128,7 +128,7 @@ def test_the_command_shows_publishes_and_exports(folder: Path, report: OfferRepo
     files = {name: folder / name for name in ("all.json", "patches.jsonl", "headroom.prom")}
     out, to, metrics = map(str, files.values())
 
-    ran = command(folder, "--json", out, "--publish", "--export", "koordinator", "--to", to, "--metrics", metrics)
+    ran = command(folder, "--json", out, "--publish", "--export", "koordinator", to, "--metrics", metrics)
 
     assert ran.exit_code == 0, ran.output
     assert "8 nodes, of 6 enough is known at every horizon" in ran.output
@@ -149,8 +149,7 @@ def test_the_command_shows_publishes_and_exports(folder: Path, report: OfferRepo
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--export", "mesos", "--to", "x"), "choose from koordinator, extended, annotations"),
-        (("--export", "koordinator"), "name a file with --to"),
+        (("--export", "mesos", "x"), "give koordinator, extended, annotations, then a file"),
         (("--horizon", "2h"), "choose from 5m, 15m, 1h, 6h, 24h"),
         (("--lake", "nowhere"), "no lake in 'nowhere'"),
     ],
