@@ -20,9 +20,10 @@ NODES = Topic("nodes", ("cluster", "node"), 1, compacted=True)
 PLACEMENTS = Topic("placements", ("cluster", "container"), 1)
 NODE_STATE = Topic("node_state", ("cluster", "node", "slot"), 4, compacted=True)
 """A slot is the minute modulo stream_state.SLOTS, so that the last minutes of a node survive compaction."""
+HEADROOM = Topic("headroom", ("cluster", "node", "resource", "horizon_s"), 1, compacted=True)
 DEAD_LETTERS = Topic("dead_letters", ("topic", "partition", "offset"), 1)
 
-TOPICS = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS, NODE_STATE, DEAD_LETTERS)}
+TOPICS = {t.name: t for t in (USAGE, SAMPLES, NODE_USAGE, NODES, PLACEMENTS, NODE_STATE, HEADROOM, DEAD_LETTERS)}
 
 
 def message_key(topic: Topic, record: dict[str, object]) -> bytes:

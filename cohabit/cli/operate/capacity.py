@@ -49,6 +49,9 @@ def headroom(
         Path | None,
         typer.Option(metavar="FILE", help="Write sums by pool for a Prometheus textfile collector."),
     ] = None,
+    send: Annotated[
+        bool, typer.Option("--send", help="Send each offer to Kafka, topic headroom [COHABIT_KAFKA__BOOTSTRAP].")
+    ] = False,
     model: Annotated[bool, typer.Option(help="Limit offers by the predicted slowdown of residents.")] = True,
 ) -> None:
     """Show how much CPU and memory of each node best-effort containers may use, for how long and at which risk.
@@ -66,7 +69,7 @@ def headroom(
     own = settings()
     folder = own.snapshots if publish else None
     horizons = horizon or ["5m", "1h", "24h"]
-    run_headroom(own, Asked(lake, horizons, risk, days, reserve, out, folder, export, metrics, model))
+    run_headroom(own, Asked(lake, horizons, risk, days, reserve, out, folder, export, metrics, send, model))
 
 
 @capacity_app.command("rightsize")

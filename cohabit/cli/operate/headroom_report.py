@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
@@ -42,6 +43,7 @@ class Asked:
     publish_to: Path | None
     export: tuple[str, Path] | None
     metrics: Path | None
+    send: bool
     model: bool
 
 
@@ -74,8 +76,25 @@ def run_headroom(settings: Settings, asked: Asked) -> None:
     if asked.metrics is not None:
         asked.metrics.write_text(prometheus_text(report.cluster, report.offers))
         console.print(f"written: {asked.metrics}")
+    if asked.send:
+        _send(settings, report)
     if asked.publish_to is not None:
         console.print(f"published: {write_offers(asked.publish_to, report)}", soft_wrap=True)
+
+
+def _send(settings: Settings, report: "OfferReport") -> None:
+    """Each offer as a message; the topic keeps the newest of each."""
+    from ingest.kafka_io.replay import Sender
+    from ingest.kafka_io.stream_files import Message
+    from ingest.schema.topics import HEADROOM, message_key
+
+    with closing(Sender(settings.kafka.brokers())) as sender:
+        for one in report.offers:
+            record = {"cluster": report.cluster, "ts": report.at_us / 1e6, **asdict(one)}
+            message = Message(report.created_us // 1000, message_key(HEADROOM, record), orjson.dumps(record))
+            sender.send(HEADROOM.name, message)
+        sender.flush()
+    console.print(f"sent: {len(report.offers)} offers to topic {HEADROOM.name}")
 
 
 def _seconds(horizons: Sequence[str]) -> list[int]:

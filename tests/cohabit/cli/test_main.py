@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import orjson
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
 from typer.testing import CliRunner
 
 from advisor.cluster.snapshot import Snapshot, current_version, load_current
@@ -32,6 +32,7 @@ from ingest.pipeline.kafka_source import ConsumerSettings
 from ingest.schema.errors import IngestError
 from ingest.schema.topics import NODES, PLACEMENTS, USAGE, Topic, message_key
 from tests.advisor.collecting import full_collections
+from tests.cohabit.capacity.cluster_days import Days, lake_of
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "data_samples"
@@ -188,6 +189,7 @@ TOPICS_MADE = {
     "node_state": 6,
     "nodes": 1,
     "placements": 1,
+    "headroom": 1,
     "dead_letters": 1,
 }
 NOW_S = time_ns() // 10**9 // 60 * 60
@@ -239,6 +241,22 @@ def sent(broker: Broker) -> Broker:
     send(broker, PLACEMENTS, {"container": "a", **placed}, {"container": "b", **placed})
     send(broker, USAGE, use("a", 1.0, -60), use("b", 2.0, -60), {"container": "x"})
     return broker
+
+
+def test_offers_are_sent_to_their_topic_by_node_resource_and_horizon(broker: Broker, tmp_path: Path) -> None:
+    lake_of(tmp_path / "lake", Days(nodes=2))
+    env = {"COHABIT_CLUSTER": "c", "COHABIT_LAKE": str(tmp_path / "lake"), "COHABIT_KAFKA__BOOTSTRAP": broker.bootstrap}
+
+    ran = CliRunner().invoke(app, ["capacity", "headroom", "--horizon", "1h", "--days", "3", "--send"], env=env)
+
+    assert ran.exit_code == 0, ran.output
+    assert "sent: 4 offers to topic headroom" in ran.output
+    with closing(KafkaConsumer("headroom", bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")) as topic:
+        found: dict[bytes, dict[str, float]] = {}
+        while len(found) < 4:
+            found |= {one.key: orjson.loads(one.value) for some in topic.poll(1000).values() for one in some}
+    assert set(found) == {f"c/{node}/{of}/3600".encode() for node in ("n0", "n1") for of in ("cpu", "memory")}
+    assert found[b"c/n0/cpu/3600"]["offered"] > 0
 
 
 def snapshot_with(process: "subprocess.Popen[str]", folder: Path, cores: list[float]) -> Snapshot:
