@@ -22,6 +22,8 @@ from models.headroom.peak_baselines import (
     decayed_p95,
     largest_of_day,
     n_sigma,
+    peak_of_sums,
+    rc_like,
     same_window_yesterday,
     tuned_n,
 )
@@ -98,10 +100,9 @@ def alibaba_nodes(folder: Path) -> Floats:
 
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     """Ours at the horizon asked for and at a day, next to peers, on held-out nodes and later days."""
-    use = _use(arguments, rng)
+    use, parts = _use(arguments, rng)
     bins, seed = round(arguments.horizon * 60 / BIN_S), int(rng.integers(1 << 30))
-    asked = _methods(use, bins, arguments.target, seed)
-    day = _methods(use, min(DAY, bins if arguments.planetlab else DAY), arguments.target, seed)
+    asked, day = (_methods(use, parts, h, arguments.target, seed) for h in (bins, DAY))
     ours = asked["ours"]
     peers = [one for name, one in asked.items() if name not in {"ours", "oracle"}]
     no_worse = [one["saving"] for one in peers if one["violation"] <= ours["violation"]]
@@ -119,21 +120,22 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     return {TOP: top} | both
 
 
-def _use(arguments: Namespace, rng: np.random.Generator) -> Floats:
-    if arguments.planetlab:
-        return planetlab_nodes(Path(arguments.planetlab), rng)
-    if arguments.law:
-        return simulated_nodes(arguments.law, rng)
+def _use(arguments: Namespace, rng: np.random.Generator) -> tuple[Floats, Floats | None]:
+    """(n, t) use of nodes, and (n, parts, t) of what is on them, where that is known."""
+    if arguments.planetlab or arguments.law:
+        by_law = simulated_nodes(arguments.law, rng) if arguments.law else None
+        parts = planetlab_nodes(Path(arguments.planetlab), rng) if by_law is None else by_law
+        return parts.sum(axis=1), parts
     folder = os.environ.get("BENCH_DATA")
     if folder is None:
         raise SystemExit(
             "headroom: BENCH_DATA does not name the folder of public data (stream/alibaba2018/machine_usage.csv.gz); "
             f"set it, or give --planetlab FOLDER, or --law with one of {', '.join(LAWS)}"
         )
-    return alibaba_nodes(Path(folder))
+    return alibaba_nodes(Path(folder)), None
 
 
-def _methods(use: Floats, bins: int, target: float, seed: int) -> dict[str, dict[str, float]]:
+def _methods(use: Floats, parts: Floats | None, bins: int, target: float, seed: int) -> dict[str, dict[str, float]]:
     """Figures of ours, the oracle and peers at a horizon."""
     until = int(use.shape[1] * JUDGED_SHARE) // DAY * DAY
     features, outcome, asked = peak_features(use, bins), future_peaks(use, bins), can_be_asked(use)
@@ -150,6 +152,10 @@ def _methods(use: Floats, bins: int, target: float, seed: int) -> dict[str, dict
         "yesterday": same_window_yesterday(features),
         "nsigma_5": n_sigma(features, 5.0, 24),
     }
+    if parts is not None:
+        peaks["rc_like_p99"] = rc_like(parts, 3, n_sigma(features, 5.0, 24))
+        peaks["rc_like_p95"] = rc_like(parts, 15, n_sigma(features, 3.0, 24))
+        peaks["peak_of_sums"] = peak_of_sums(parts)
     for hours, name in SIGMAS:
         peaks[f"{name}_tuned"] = n_sigma(features, tuned_n(features, outcome, earlier, hours, target), hours)
     found = {"ours": judged.figures(peak) | {"longest_run_min": judged.longest_run(peak)}}

@@ -23,7 +23,7 @@ START_S = 1_772_409_600.0
 
 
 def planetlab_nodes(folder: Path, rng: np.random.Generator) -> Floats:
-    """(n, days x 288) use of nodes of VMS machines drawn anew each day: they were never co-located.
+    """(n, VMS, days x 288) use of VMS machines on each node, drawn anew each day: they were never co-located.
 
     Raises:
         SystemExit: the folder has no days of 288 numbers.
@@ -40,21 +40,22 @@ def planetlab_nodes(folder: Path, rng: np.random.Generator) -> Floats:
             f"headroom: {folder} has no folders of days, such as 20110303, with files of {DAY} percentages"
         )
     count = min(len(day) // VMS for day in days)
-    drawn = [day[rng.permutation(len(day))[: count * VMS]].reshape(count, VMS, DAY).mean(axis=1) for day in days]
-    return np.concatenate(drawn, axis=1)
+    drawn = [day[rng.permutation(len(day))[: count * VMS]].reshape(count, VMS, DAY) / VMS for day in days]
+    return np.concatenate(drawn, axis=2)
 
 
 def simulated_nodes(law: str, rng: np.random.Generator) -> Floats:
-    """(NODES, DAYS x 288) CPU use of simulated nodes as a share of their cores, under a law by its name."""
+    """(NODES, APPS, DAYS x 288) CPU use of apps on simulated nodes as a share of their cores, under a law by name."""
     apps = draw_apps(APPS, rng)
     rule, state = LAWS[law](apps), empty_cluster(NODES, apps.best_effort.tolist(), START_S)
     interval_s = BIN_US / 1e6
     cores = np.array([p.cores for p in PLATFORMS])[state.platform]
-    use = np.zeros((NODES, DAYS * DAY))
+    use = np.zeros((NODES, APPS, DAYS * DAY))
     actions = fill(state, PER_NODE, rng, APPS)
     for now in range(DAYS * DAY):
         state, records, _ = step(state, actions, law=rule, interval_s=interval_s, rng=rng)
         node = np.array([c.node for c in records.containers], np.int64)
-        use[:, now] = np.bincount(node, records.signals["cpu_cores"], minlength=NODES) / cores
+        app = np.array([c.app for c in records.containers], np.int64)
+        np.add.at(use[:, :, now], (node, app), records.signals["cpu_cores"] / cores[node])
         actions = churn(state, REPLACED, rng, APPS)
-    return np.minimum(use, 1.0)
+    return np.asarray(use / np.maximum(use.sum(axis=1, keepdims=True), 1.0))

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from models.headroom.peak_features import HOUR, NAMES
+from models.headroom.peak_features import HOUR, NAMES, high_of_day
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -28,6 +28,31 @@ def tuned_n(features: Floats, outcome: Floats, usable: Flags, hours: int, risk: 
     with np.errstate(invalid="ignore", divide="ignore"):
         times = (outcome - mean) / (n_sigma(features, 1.0, hours) - mean)
     return float(np.quantile(times[usable & np.isfinite(times)], 1 - risk))
+
+
+def rc_like(parts: Floats, rank: int, sigma: Floats) -> Floats:
+    """Borg's RC-like predictor: the sum of percentiles of what is on a node, and N-sigma where that is more.
+
+    Args:
+        parts: (n, parts, t) use of each resident as a share of the node.
+        rank: of the bin of each one's last day that is taken, 3 for the 99th percentile, 15 for the 95th.
+        sigma: (n, t) N-sigma of the node.
+
+    Returns:
+        (n, t) share of the node; residents that were measured in fewer bins than `rank` count as 0.
+
+    Raises:
+        Nothing.
+
+    Source: Bashir et al., EuroSys 2021.
+    """
+    total = [np.nan_to_num(high_of_day(node, rank)).sum(axis=0) for node in parts]
+    return np.asarray(np.fmax(np.array(total), sigma))
+
+
+def peak_of_sums(parts: Floats) -> Floats:
+    """(n, t) the sum of each resident's largest use of the last day; see rc_like."""
+    return np.array([np.nan_to_num(high_of_day(node, 1)).sum(axis=0) for node in parts])
 
 
 def largest_of_day(features: Floats) -> Floats:

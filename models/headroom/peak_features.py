@@ -155,11 +155,16 @@ def _largest(use: Floats, bins: int) -> Floats:
 
 def _high(use: Floats) -> Floats:
     """(n, t) the HIGH_RANK-th largest bin of the last day; NaN where fewer were measured."""
+    return high_of_day(use, HIGH_RANK)
+
+
+def high_of_day(use: Floats, rank: int) -> Floats:
+    """(n, t) the so-many-th largest bin of the last day of each row; NaN where fewer were measured."""
     padded = np.concatenate([np.full((len(use), DAY - 1), -np.inf), np.where(np.isfinite(use), use, -np.inf)], axis=1)
     found = np.empty(use.shape)
     for node, row in enumerate(padded):  # one node at a time: a day of each bin is held
         days = sliding_window_view(row, DAY)
-        found[node] = np.partition(days, DAY - HIGH_RANK, axis=1)[:, DAY - HIGH_RANK]
+        found[node] = np.partition(days, DAY - rank, axis=1)[:, DAY - rank]
     return np.where(np.isfinite(found), found, np.nan)
 
 
