@@ -90,6 +90,14 @@ def test_a_team_is_told_by_container_a_bounded_number_at_a_time(client: TestClie
         assert finance.get(path).status_code == status
 
 
+def test_a_planner_reads_all_bills_as_finance_does_and_no_prices(client: TestClient, guarding: Guarded) -> None:
+    finance, planner = (as_role(client, guarding, role).get(STATEMENT).json() for role in ("finance", "planner"))
+
+    assert planner == finance
+    assert len(planner["accounts"]) == 4
+    assert as_role(client, guarding, "planner").get("/v1/prices").status_code == 403
+
+
 def test_a_team_sees_its_own_closed_months_and_nothing_else(
     client: TestClient, guarding: Guarded, office: BillOffice
 ) -> None:
@@ -174,8 +182,10 @@ def test_finance_approves_no_moves_and_others_see_no_bills(
     budgets = caller.get("/v1/budgets").status_code
 
     assert (approved == 403) == (role not in {"sre", "admin"})
-    assert (months == 200) == (role in {"finance", "admin", "team"})
-    assert budgets == {"team": 404}.get(role, 200 if role in {"finance", "admin"} else 403)  # no month is closed
+    assert (months == 200) == (role in {"finance", "admin", "planner", "team"})
+    assert budgets == {"team": 404}.get(
+        role, 200 if role in {"finance", "admin", "planner"} else 403
+    )  # no month is closed
     assert prices == (200 if role in {"finance", "admin"} else 403)
 
 

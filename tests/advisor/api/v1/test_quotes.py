@@ -143,12 +143,12 @@ def test_a_team_reads_the_names_of_its_own_neighbours_alone(
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_who_pays_or_keeps_prices_may_ask(
+def test_who_pays_plans_or_keeps_prices_may_ask(
     guarding: Guarded, office: BillOffice, ready: Process, role: TokenRole
 ) -> None:
     reply = client_of(guarding, office, ready, role).post("/v1/quotes", json=NEW)
 
-    assert reply.status_code == (200 if role in {"finance", "admin", "team"} else 403)
+    assert reply.status_code == (200 if role in {"finance", "admin", "planner", "team"} else 403)
 
 
 @pytest.mark.parametrize(
