@@ -17,6 +17,7 @@ PLACES = {
     "export": "export:BENCHMARK",
     "faults": "faults:BENCHMARK",
     "features": "features:BENCHMARK",
+    "headroom-loop": "headroom_loop:BENCHMARK",
     "herd": "herd:BENCHMARK",
     "interference": "interference:BENCHMARK",
     "lake": "lake:BENCHMARK",
