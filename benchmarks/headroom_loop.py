@@ -19,7 +19,7 @@ from ingest.schema.errors import IngestError
 from ingest.simulator.laws import LAWS
 from models.errors import ModelsError
 
-OVER_LAWS = ("be_ratio", "be_ratio_equal")
+OVER_LAWS = ("be_ratio", "be_ratio_equal", "be_ratio_in_turn", "be_ratio_equal_in_turn")
 """Of these, and of the lower ends of their intervals, the worst law's stands at the top."""
 
 
@@ -30,7 +30,7 @@ def run(arguments: Namespace, _: np.random.Generator) -> Result:
         raise SystemExit(f"no such law: {', '.join(unknown)}; choose from {', '.join(LAWS)}")
     if min(arguments.seeds, arguments.jobs) < 1 or arguments.hours < 1 or arguments.nodes < 1:
         raise SystemExit("at least one seed, process, hour and node are needed")
-    plan = OfferPlan(nodes=arguments.nodes, hours=arguments.hours, price=arguments.price, in_turn=arguments.in_turn)
+    plan = OfferPlan(nodes=arguments.nodes, hours=arguments.hours, price=arguments.price)
     parts = [(law, arguments.first_seed + number) for number in range(arguments.seeds) for law in laws]
     end_with_workers()
     done = list(_all_done(parts, plan, arguments.jobs))
@@ -84,7 +84,6 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=20, help="repetitions with other apps, histories and traces (20)")
     parser.add_argument("--first-seed", type=int, default=1, help="(1); to choose settings take others than are judged")
     parser.add_argument("--price", type=float, default=PRICE, help=f"cores that a violation costs ({PRICE:g})")
-    parser.add_argument("--in-turn", action="store_true", help="pods of all apps run about as often")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
 
 

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,8 @@ from cohabit.backtest.world import BUILT_IN_APPS, World
 from ingest.simulator.law import Floats
 from models.headroom.peak_features import DAY
 
-NONE = "none"
+NONE, OFFERS_ALONE = "none", "ours_most_room"
+"""No best-effort pods, and our offers filled as others fill theirs."""
 SCALES = (0.25, 0.5, 0.75, 1.0)
 """What other methods' offers are multiplied by, so that they can be compared at equal violations."""
 WAITING = 240
@@ -45,8 +47,6 @@ class OfferPlan:
         requested: share of its cores that latency-sensitive containers request; openb's request 0.49.
         hours: judged, after a day of use, a day to train and tune on, and an hour in which pods fill the offers.
         price: see PRICE.
-        in_turn: whether pods of any app come in place of one that starts, so that those that are left standing fill the
-            queue, and pods of all apps run about as often; else one of the same app comes, and all apps always wait.
         past: what is learnt from.
     """
 
@@ -54,7 +54,6 @@ class OfferPlan:
     requested: float = 0.49
     hours: float = 6.0
     price: float = PRICE
-    in_turn: bool = False
     past: Past = field(
         default_factory=lambda: Past(nodes=12, hours=12.0, interval_s=300.0, profile_every_us=21_600_000_000)
     )
@@ -67,7 +66,9 @@ class Filled:
     Args:
         law: name.
         seed: draws everything.
-        outcomes: by method and scale.
+        outcomes: by method and scale, where pods of all apps always wait: as one starts, one of its app joins.
+        in_turn: the same where one of any app joins: those that are left standing fill the queue, so that in the end
+            pods of all apps run about as often.
         ratio: use over request of latency-sensitive apps.
         beyond: container-intervals that use more than requested, and all.
         n: that N-sigma was tuned to.
@@ -79,6 +80,7 @@ class Filled:
     law: str
     seed: int
     outcomes: Mapping[Key, Outcome]
+    in_turn: Mapping[Key, Outcome]
     ratio: Floats
     beyond: tuple[int, int]
     n: float
@@ -111,16 +113,19 @@ def filled(law: str, seed: int, plan: OfferPlan) -> Filled:
     with tempfile.TemporaryDirectory(prefix="cohabit-headroom-") as folder:
         learnt = learnt_history(world, plan.past, Path(folder), seed)
         aware = Aware(scorers_of(learnt, world.best_effort), plan.price)
-        outcomes = _outcomes(world, tape[trained:], offers, aware, lambda: _queue(world, plan, seed))
+        outcomes, in_turn = (
+            _outcomes(world, tape[trained:], offers, aware, partial(_queue, world, seed, same_app=same_app))
+            for same_app in (True, False)
+        )
     ratio = drawn_ratios(BUILT_IN_APPS, np.random.default_rng([seed, 40]))[~world.best_effort]
     beyond = beyond_requests(tape, world)
     used = float(use.mean())
-    return Filled(law, seed, outcomes, ratio, beyond, offers.n, offers.hours, offers.exceeded, used)
+    return Filled(law, seed, outcomes, in_turn, ratio, beyond, offers.n, offers.hours, offers.exceeded, used)
 
 
-def _queue(world: World, plan: OfferPlan, seed: int) -> Queue:
+def _queue(world: World, seed: int, *, same_app: bool) -> Queue:
     """The same for every method."""
-    return Queue(world, WAITING, same_app=not plan.in_turn, rng=np.random.default_rng([seed, 42]))
+    return Queue(world, WAITING, same_app=same_app, rng=np.random.default_rng([seed, 42]))
 
 
 def _outcomes(
@@ -134,5 +139,6 @@ def _outcomes(
 
     found = {(NONE, 1.0): run(np.zeros_like(offers.cores[OURS]), most_room)}
     found[OURS, 1.0] = run(offers.cores[OURS], aware)
+    found[OFFERS_ALONE, 1.0] = run(offers.cores[OURS], most_room)
     others = [(name, scale) for name in (BATCH_USAGE, N_SIGMA) for scale in SCALES]
     return found | {(name, scale): run(scale * offers.cores[name], most_room) for name, scale in others}
