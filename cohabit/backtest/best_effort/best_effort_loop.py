@@ -190,7 +190,7 @@ class _Cluster:
 
     def _booked(self) -> Floats:
         pods = self._pods
-        return np.bincount(pods.node, self._size[pods.app], minlength=len(self._platform))
+        return np.bincount(pods.node, self._size[pods.app], minlength=len(self._platform)).astype(np.float64)
 
     def _over(self, offered: Floats) -> Ints:
         """The pod of each node that has to go."""

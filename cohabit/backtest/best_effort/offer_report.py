@@ -10,7 +10,7 @@ from cohabit.backtest.best_effort.offer_study import NONE, OFFERS_ALONE, SCALES,
 from cohabit.backtest.best_effort.offers import BATCH_USAGE, N_SIGMA, OURS
 from ingest.simulator.law import Floats, Ints
 
-DRAWS = 2000
+DRAWS = 1000
 LEVEL = 0.95
 """Of intervals: a paired bootstrap over seeds."""
 OTHERS = (BATCH_USAGE, N_SIGMA)
