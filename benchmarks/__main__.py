@@ -18,6 +18,7 @@ PLACES = {
     "faults": "faults:BENCHMARK",
     "features": "features:BENCHMARK",
     "headroom": "headroom:BENCHMARK",
+    "headroom-loop": "headroom_loop:BENCHMARK",
     "herd": "herd:BENCHMARK",
     "interference": "interference:BENCHMARK",
     "lake": "lake:BENCHMARK",

@@ -3,7 +3,7 @@
 Kernel: the same world, trace, policy and seed give the same tally.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -220,13 +220,17 @@ def _cheapest(costs: Floats, rng: np.random.Generator) -> int:
 
 def measured_in(records: Records) -> Measured:
     """All containers that were there, and the use of each."""
-    unknown = np.full(len(records.containers), np.nan)
-    use = [np.sum([records.signals.get(c, unknown) for c in r.usage], axis=0) for r in RESOURCES]
     return Measured(
         node=np.array([c.node for c in records.containers], np.int64),
         app=np.array([c.app for c in records.containers], np.int64),
-        use=np.column_stack(use),
+        use=use_in(records.signals, len(records.containers)),
     )
+
+
+def use_in(signals: Mapping[str, Floats], containers: int) -> Floats:
+    """(n, resources) use of so many containers in absolute units, NaN where no signal has it."""
+    unknown = np.full(containers, np.nan)
+    return np.column_stack([np.sum([signals.get(c, unknown) for c in r.usage], axis=0) for r in RESOURCES])
 
 
 def _by_node(node: Ints, use: Floats, nodes: int) -> Floats:

@@ -46,12 +46,14 @@ class Past:
         hours: how long.
         requested: share of it that is requested.
         interval_s: between metrics.
+        profile_every_us: between profiles.
     """
 
     nodes: int = 24
     hours: float = 24.0
     requested: float = 0.75
     interval_s: float = 120.0
+    profile_every_us: int = PROFILE_EVERY_US
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def learnt_from(folder: Path, past: Past) -> Learnt:
     ingest_files(folder / "stream", TOPICS, lake, stop=Event(), metrics=metrics)
     stretch = whole_stretch(lake)
     if stretch is not None:
-        run_local(lake, replace(stretch, profile_every_us=PROFILE_EVERY_US), lambda _table, _rows: None)
+        run_local(lake, replace(stretch, profile_every_us=past.profile_every_us), lambda _table, _rows: None)
     registry = Registry(folder / "registry")
     ended = datetime.fromtimestamp(START_S + past.hours * 3600, UTC)
     train_bundle(training_table(lake), registry, ended, {}, DEFAULT_EFFORT)

@@ -181,3 +181,14 @@ def test_export_ends_with_ratios_to_lightgbm_and_no_row_that_differs() -> None:
     ratios = {f"onnx_vs_lightgbm_{size}" for size in (1, 100, 500, 5000)}
     assert ratios | {"tree_shap_vs_pred_contrib", "path_us_per_row"} <= line.keys()
     assert all(value > 0 for value in line.values())
+
+
+@pytest.mark.long
+def test_headroom_loop_ends_with_ratios_of_each_law_and_the_worst() -> None:
+    done = run("headroom-loop", "--laws", "threshold", "--seeds", "1", "--hours", "1", "--nodes", "8", "--jobs", "1")
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {"be_core_hours", "ls_violation_minutes", "be_ratio", "be_ratio_lo"} <= found["threshold"].keys()
+    assert found["be_ratio"] == found["threshold"]["be_ratio"]
+    assert "container-intervals beyond" in done.stderr
