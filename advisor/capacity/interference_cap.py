@@ -22,8 +22,8 @@ class Caps:
     """What bounds best-effort use on n nodes.
 
     Args:
-        cores: (n,) additional CPU use of best-effort containers up to which no bound passes the limit, 0 where one
-            does already; inf where none does on the whole node.
+        cores: (n,) additional CPU use of best-effort containers up to which no bound comes to pass the limit; inf where
+            none does on the whole node.
         resident: (n,) row in the snapshot of the resident whose bound passes it first, -1 where none does.
         names: names of residents, by row in the snapshot.
     """
@@ -65,7 +65,8 @@ def interference_caps(scorer: ModelScorer, nodes: NDArray[np.int32], *, limit: f
     Args:
         scorer: the model over a snapshot; the best-effort residents that are there are part of it.
         nodes: (n,) rows of the snapshot's nodes, each with known capacity.
-        limit: slowdown ratio that the upper bound of no latency-sensitive resident may pass.
+        limit: slowdown ratio that the upper bound of no latency-sensitive resident may come to pass; residents whose
+            bound is above it already are not pushed over it.
 
     Returns:
         See Caps. A model by load alone has no bounds of residents, and caps nothing.
@@ -84,24 +85,30 @@ def interference_caps(scorer: ModelScorer, nodes: NDArray[np.int32], *, limit: f
         return nothing
     each = use_per_core(snapshot.resident_use, snapshot.resident_best_effort)
     low, high = np.zeros(count), np.nan_to_num(snapshot.node_capacity[nodes, CPU])
-    worst, resident = _worst(scorer, home, seats, high[:, None] * each)
+    safe = ~home.members.best_effort & (_bounds(scorer, home, seats, low[:, None] * each) <= limit)
+    worst, resident = _worst(scorer, home, seats, high[:, None] * each, safe)
     bounded = worst > limit
     for _ in range(STEPS):
         middle = (low + high) / 2
-        worst, first = _worst(scorer, home, seats, middle[:, None] * each)
+        worst, first = _worst(scorer, home, seats, middle[:, None] * each, safe)
         above = worst > limit
         low, high = np.where(above, low, middle), np.where(above, middle, high)
         resident = np.where(above, first, resident)
     return Caps(np.where(bounded, low, np.inf), np.where(bounded, resident, -1), snapshot.containers)
 
 
-def _worst(scorer: ModelScorer, home: Crowd, seats: Crowd, use: Floats) -> tuple[Floats, Ints]:
-    """(n,) largest bound of a latency-sensitive resident with (n, resources) more best-effort use, and whose it is."""
-    snapshot, group, count = scorer.snapshot, home.members.group, len(use)
+def _bounds(scorer: ModelScorer, home: Crowd, seats: Crowd, use: Floats) -> Floats:
+    """(k,) upper bounds of residents with (n, resources) more best-effort use on their nodes."""
+    snapshot = scorer.snapshot
     raw = home.raw(joined_pressure(home, replace(seats, members=replace(seats.members, use=use))))
     platform = snapshot.node_platform[np.searchsorted(snapshot.first, home.resident, side="right") - 1]
-    bound = scorer.bounded(raw, snapshot.resident_app[home.resident], platform)
-    high = np.where(home.members.best_effort, -np.inf, bound.high)
+    return scorer.bounded(raw, snapshot.resident_app[home.resident], platform).high
+
+
+def _worst(scorer: ModelScorer, home: Crowd, seats: Crowd, use: Floats, safe: NDArray[np.bool_]) -> tuple[Floats, Ints]:
+    """(n,) largest bound of a resident that was safe, with more best-effort use, and whose it is."""
+    group, count = home.members.group, len(use)
+    high = np.where(safe, _bounds(scorer, home, seats, use), -np.inf)
     order = np.lexsort((-home.resident, high, group))
     worst, whose = np.full(count, -np.inf), np.full(count, -1)
     worst[group[order]], whose[group[order]] = high[order], home.resident[order]
