@@ -18,7 +18,7 @@ from cohabit.backtest.best_effort.best_effort_loop import (
     most_room,
     run_best_effort,
 )
-from cohabit.backtest.best_effort.offers import BATCH_USAGE, N_SIGMA, OURS, Offers, offers_of
+from cohabit.backtest.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS, Offers, offers_of
 from cohabit.backtest.best_effort.resident_tape import INTERVAL_S, Stretch, beyond_requests, node_use, recorded
 from cohabit.backtest.best_effort.use_ratios import drawn_ratios, offered_world
 from cohabit.backtest.history import Past, learnt_history

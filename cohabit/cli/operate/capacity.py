@@ -56,10 +56,10 @@ def headroom(
 ) -> None:
     """Show how much CPU and memory of each node best-effort containers may use, for how long and at which risk.
 
-    Offered is what is left by the forecast peak of residents, the requests of those that came less than a day ago, the
+    Offered is what is left by the forecast peak of residents, the claims of those that came less than a day ago, the
     requests of best-effort containers and a reserve. A model (`cohabit model train`) and a snapshot (`cohabit refresh`)
-    limit it further: no resident's bound may pass 1.25 times its baseline. A node of which too little is known offers
-    nothing, with the reason. The horizon decides: what is safe for an hour is not for a day.
+    limit it further: no resident's bound may come to pass 1.25 times its baseline. A node of which too little is known
+    offers nothing, with the reason. The horizon decides: what is safe for an hour is not for a day.
 
     It needs two days of `cohabit features`, and three for a horizon of a day. It changes nothing in the cluster.
     docs/headroom.md has an example.

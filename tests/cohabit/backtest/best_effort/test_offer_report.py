@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from cohabit.backtest.best_effort.best_effort_loop import Outcome
+from cohabit.backtest.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS
 from cohabit.backtest.best_effort.offer_report import figures, most_at
 from cohabit.backtest.best_effort.offer_study import NONE, OFFERS_ALONE, SCALES, Filled, Key
-from cohabit.backtest.best_effort.offers import BATCH_USAGE, N_SIGMA, OURS
 
 
 def outcome(work: float, harm: float) -> Outcome:
