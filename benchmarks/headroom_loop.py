@@ -9,9 +9,9 @@ from time import perf_counter
 
 import numpy as np
 
+from benchmarks.best_effort.offer_report import figures
+from benchmarks.best_effort.offer_study import PRICE, Filled, OfferPlan, filled
 from benchmarks.runner import TOP, Benchmark, Result
-from cohabit.backtest.best_effort.offer_report import figures
-from cohabit.backtest.best_effort.offer_study import PRICE, Filled, OfferPlan, filled
 from cohabit.backtest.run_backtest import end_with_workers
 from cohabit.backtest.study import Failure
 from features.schema.errors import FeaturesError

@@ -23,11 +23,19 @@ def n_sigma(features: Floats, times: float, hours: int) -> Floats:
 
 
 def tuned_n(features: Floats, outcome: Floats, usable: Flags, hours: int, risk: float) -> float:
-    """The N that as many of the usable outcomes stay below as promised."""
+    """The N that as many of the usable outcomes stay below as promised.
+
+    Raises:
+        ValueError: no outcome is usable.
+    """
     mean = n_sigma(features, 0.0, hours)
     with np.errstate(invalid="ignore", divide="ignore"):
         times = (outcome - mean) / (n_sigma(features, 1.0, hours) - mean)
-    return float(np.quantile(times[usable & np.isfinite(times)], 1 - risk))
+    known = times[usable & np.isfinite(times)]
+    if not len(known):
+        msg = "no outcome is usable, so that no N can be chosen: give more days"
+        raise ValueError(msg)
+    return float(np.quantile(known, 1 - risk))
 
 
 def rc_like(parts: Floats, rank: int, sigma: Floats) -> Floats:

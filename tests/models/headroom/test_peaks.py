@@ -136,6 +136,8 @@ def test_peers_follow_their_rules(use: np.ndarray) -> None:
     times = tuned_n(features, outcome, usable, 24, 0.05)
 
     assert (n_sigma(features, times, 24) < outcome)[usable].mean() == pytest.approx(0.05, abs=0.002)
+    with pytest.raises(ValueError, match="more days"):
+        tuned_n(features, outcome, np.zeros_like(usable), 24, 0.05)
     np.testing.assert_allclose(batch_usage(features), use + 0.4)
     assert largest_of_day(features)[0, -1] == use[0, -DAY:].max()
     assert decayed_p95(np.full((1, 50), 0.5))[0, -1] == pytest.approx(0.55)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cohabit.backtest.advice import scorers_of
-from cohabit.backtest.best_effort.aware_chooser import Aware
-from cohabit.backtest.best_effort.best_effort_loop import (
+from benchmarks.best_effort.aware_chooser import Aware
+from benchmarks.best_effort.best_effort_loop import (
     FILLED_OVER,
     Chooser,
     Outcome,
@@ -18,9 +17,10 @@ from cohabit.backtest.best_effort.best_effort_loop import (
     most_room,
     run_best_effort,
 )
-from cohabit.backtest.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS, Offers, offers_of
-from cohabit.backtest.best_effort.resident_tape import INTERVAL_S, Stretch, beyond_requests, node_use, recorded
-from cohabit.backtest.best_effort.use_ratios import drawn_ratios, offered_world
+from benchmarks.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS, Offers, offers_of
+from benchmarks.best_effort.resident_tape import INTERVAL_S, Stretch, beyond_requests, node_use, recorded
+from benchmarks.best_effort.use_ratios import drawn_ratios, offered_world
+from cohabit.backtest.advice import scorers_of
 from cohabit.backtest.history import Past, learnt_history
 from cohabit.backtest.world import BUILT_IN_APPS, World
 from ingest.simulator.law import Floats

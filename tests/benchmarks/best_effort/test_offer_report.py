@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cohabit.backtest.best_effort.best_effort_loop import Outcome
-from cohabit.backtest.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS
-from cohabit.backtest.best_effort.offer_report import figures, most_at
-from cohabit.backtest.best_effort.offer_study import NONE, OFFERS_ALONE, SCALES, Filled, Key
+from benchmarks.best_effort.best_effort_loop import Outcome
+from benchmarks.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS
+from benchmarks.best_effort.offer_report import figures, most_at
+from benchmarks.best_effort.offer_study import NONE, OFFERS_ALONE, SCALES, Filled, Key
 
 
 def outcome(work: float, harm: float) -> Outcome:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cohabit.backtest.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS, Offers, offers_of
+from benchmarks.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS, Offers, offers_of
 from cohabit.backtest.world import NODE_CORES, platforms_of
 from ingest.simulator.law import Floats
 from models.headroom.peak_features import DAY

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.backtest.best_effort.resident_tape import INTERVAL_S, Stretch
+from benchmarks.best_effort.resident_tape import INTERVAL_S, Stretch
 from cohabit.backtest.closed_loop import VIOLATED, use_in
 from cohabit.backtest.sight import CAPACITY, CPU, Measured
 from cohabit.backtest.world import World, platforms_of

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from benchmarks.best_effort.aware_chooser import Aware
+from benchmarks.best_effort.best_effort_loop import Chooser, Outcome, Queue, View, most_room, run_best_effort
+from benchmarks.best_effort.resident_tape import recorded
+from benchmarks.best_effort.use_ratios import offered_world
 from cohabit.backtest.advice import Scorers, scorers_of
-from cohabit.backtest.best_effort.aware_chooser import Aware
-from cohabit.backtest.best_effort.best_effort_loop import Chooser, Outcome, Queue, View, most_room, run_best_effort
-from cohabit.backtest.best_effort.resident_tape import recorded
-from cohabit.backtest.best_effort.use_ratios import offered_world
 from cohabit.backtest.history import Past, learnt_history
 from cohabit.backtest.sight import CAPACITY, CPU, Measured
 from cohabit.backtest.world import World, platforms_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 NODES = 6
 WORLD = offered_world("threshold", 3)

@@ -11,8 +11,8 @@ import numpy as np
 from advisor.cluster.pending_pod import PodClass
 from advisor.scoring.score_scale import violation
 from advisor.scoring.scorer import Compared, ModelScorer
+from benchmarks.best_effort.best_effort_loop import View
 from cohabit.backtest.advice import Scorers
-from cohabit.backtest.best_effort.best_effort_loop import View
 from cohabit.backtest.sight import Measured
 from ingest.simulator.law import Floats, Ints
 from ingest.simulator.messages import app_name

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.backtest.best_effort.best_effort_loop import Outcome, Queue, View, most_room, run_best_effort
-from cohabit.backtest.best_effort.resident_tape import Stretch, recorded
-from cohabit.backtest.best_effort.use_ratios import SIZES, offered_world
+from benchmarks.best_effort.best_effort_loop import Outcome, Queue, View, most_room, run_best_effort
+from benchmarks.best_effort.resident_tape import Stretch, recorded
+from benchmarks.best_effort.use_ratios import SIZES, offered_world
 from cohabit.backtest.world import NODE_CORES, World, platforms_of
 from ingest.simulator.law import Floats
 

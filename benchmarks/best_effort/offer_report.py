@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from cohabit.backtest.best_effort.best_effort_loop import Outcome
-from cohabit.backtest.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS
-from cohabit.backtest.best_effort.offer_study import NONE, OFFERS_ALONE, SCALES, Filled, Key
+from benchmarks.best_effort.best_effort_loop import Outcome
+from benchmarks.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS
+from benchmarks.best_effort.offer_study import NONE, OFFERS_ALONE, SCALES, Filled, Key
 from ingest.simulator.law import Floats, Ints
 
 DRAWS = 1000
