@@ -1,5 +1,6 @@
 """Node residents: who is on which node at a time, since when, and what each requests. An edge."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -25,6 +26,12 @@ RECENT = timedelta(minutes=15)
 TICK = timedelta(microseconds=1)
 NEWEST = ["node", "container", "app", "qos", "window_end", "demand_cpu", "demand_memory"]
 REQUESTS = {"cpu": "cpu_request_cores", "memory": "memory_request_bytes"}
+REVOCABLE = {
+    "cpu": ("kubernetes.io/batch-cpu", "kubernetes.io/mid-cpu", "cohabit.io/revocable-cpu"),
+    "memory": ("kubernetes.io/batch-memory", "kubernetes.io/mid-memory", "cohabit.io/revocable-memory"),
+}
+"""Extended resources that our exports and Koordinator offer; who requests one is revocable. CPU is in milli-cores."""
+SCALE = {"cpu": 0.001, "memory": 1.0}
 USES = {"cpu": "demand_cpu", "memory": "demand_memory"}
 WHOLE = {"cpu": ("cores", "allocatable_cores"), "memory": ("memory_bytes", "allocatable_memory_bytes")}
 
@@ -56,9 +63,9 @@ class NodeResidents:
         node: (k,) name of each one's node.
         container: (k,) its name in records.
         app: (k,) of each, null where not known.
-        best_effort: (k,) whether it is BE: revocable.
+        best_effort: (k,) whether it is revocable: BE, or it requests a resource of REVOCABLE.
         start_us: (k,) since when it is known to be there, microseconds since 1970.
-        request: by resource, (k,) cores or bytes; NaN where it has none.
+        request: by resource, (k,) cores or bytes, of revocable resources too; NaN where it has none, or 0.
         use: by resource, (k,) share of the node in its newest minute; NaN where not measured lately.
     """
 
@@ -110,15 +117,28 @@ def _residents(events: pa.Table, newest: pa.Table, at: datetime) -> NodeResident
     container = pa.concat_arrays([placed["container"].combine_chunks(), unplaced["container"].combine_chunks()])
     at_row = pc.index_in(container, value_set=reported["container"].combine_chunks())
     missing = np.full(unplaced.num_rows, np.nan)
+    extended = [dict(amounts or ()) for amounts in placed["extended_requests"].to_pylist()]
+    is_revocable = np.array([any(name in one for name in REVOCABLE["cpu"] + REVOCABLE["memory"]) for one in extended])
     return NodeResidents(
         node=pa.concat_arrays([placed["node"].combine_chunks(), unplaced["node"].combine_chunks()]),
         container=container,
         app=pa.concat_arrays([placed["app"].combine_chunks(), unplaced["app"].combine_chunks()]),
-        best_effort=np.append(is_best_effort(placed["qos"]), is_best_effort(unplaced["qos"])),
+        best_effort=np.append(
+            is_best_effort(placed["qos"]) | is_revocable.astype(np.bool_), is_best_effort(unplaced["qos"])
+        ),
         start_us=np.append(first[code[runs]], np.full(unplaced.num_rows, microseconds(at - RECENT))),
-        request={name: np.append(floats(placed[of]), missing) for name, of in REQUESTS.items()},
+        request={
+            name: np.append(_requested(floats(placed[of]), extended, name), missing) for name, of in REQUESTS.items()
+        },
         use={name: floats(reported[of].take(at_row)) for name, of in USES.items()},
     )
+
+
+def _requested(native: Floats, extended: Sequence[Mapping[str, str]], name: str) -> Floats:
+    """(k,) the larger of native and revocable requests; NaN where there is none above 0."""
+    revocable = [max(float(one.get(of) or 0) for of in REVOCABLE[name]) for one in extended]
+    both = np.fmax(native, SCALE[name] * np.array(revocable, np.float64))
+    return np.where(both > 0, both, np.nan)
 
 
 def _last_of_each(newest: pa.Table) -> pa.Table:

@@ -28,5 +28,5 @@ def test_the_rules_on_the_page_are_those_of_the_code() -> None:
     assert f"{rule.cpu_floor_cores * 1000:.0f} millicores" in PAGE
     assert f"{rule.memory_floor_bytes / MIB:.0f} MiB" in PAGE
     assert f"the largest sample and {rule.memory_margin:.0%}".replace("%", " %") in PAGE
-    assert f"{rule.min_windows} minutes at a risk of 5 %, {Rule(risk=0.01).min_windows:,} at 1 %" in PAGE
+    assert f"{rule.min_windows} at a risk of 5 %, {Rule(risk=0.01).min_windows:,} at 1 %" in PAGE
     assert f"more than {MAX_MINUTES // 1_000_000} million container-minutes" in PAGE

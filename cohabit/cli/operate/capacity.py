@@ -32,7 +32,7 @@ def headroom(
     risk: Annotated[
         float, typer.Option(min=0.001, max=0.5, help="Share of forecasts that residents may exceed.")
     ] = 0.05,
-    days: Annotated[int, typer.Option(min=2, max=31, help="Days of the past that forecasts are learnt from.")] = 7,
+    days: Annotated[int, typer.Option(min=2, max=31, help="Days of the past that forecasts are trained on.")] = 7,
     reserve: Annotated[float, typer.Option(min=0, max=0.9, help="Share of each node that is never offered.")] = 0.05,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all offers here.")] = None,
     publish: Annotated[
@@ -58,10 +58,12 @@ def headroom(
 
     Offered is what is left by the forecast peak of residents, the claims of those that came less than a day ago, the
     requests of best-effort containers and a reserve. A model (`cohabit model train`) and a snapshot (`cohabit refresh`)
-    limit it further: no resident's bound may come to pass 1.25 times its baseline. A node of which too little is known
-    offers nothing, with the reason. The horizon decides: what is safe for an hour is not for a day.
+    limit CPU further: no latency-sensitive resident's bound may rise above 1.25 times its baseline; residents already
+    above do not count. A node of which too little is known offers nothing, with the reason. The horizon decides: what
+    is safe for an hour is not for a day.
 
-    It needs two days of `cohabit features`, and three for a horizon of a day. It changes nothing in the cluster.
+    Nodes need a day of history, and residents older than a day two days and the horizon: three days for 24h. It
+    changes nothing in the cluster.
     docs/headroom.md has an example.
     """
     from cohabit.cli.operate.headroom_report import Asked, run_headroom
@@ -103,7 +105,7 @@ def rightsize_command(
     CPU is the quantile of demand at [bold]undisturbed speed[/]: what an app would use without neighbours and without
     its own limit. Minutes that a CPU limit throttled, or whose CPU queue never emptied, are raised, as use was hidden;
     minutes in which neighbours added CPU time to each request are lowered. Memory is the largest use plus a margin.
-    A floor is named where it speaks. A recommendation may be a raise.
+    A floor that binds is named. A recommendation may be a raise.
 
     [dim]cohabit capacity rightsize --risk 0.02 --price-book book.toml --export vpa recommendations.yaml[/]
 

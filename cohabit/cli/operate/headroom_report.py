@@ -130,7 +130,8 @@ def _scorer(settings: Settings, asked: Asked, at: datetime) -> tuple["ModelScore
             f"lake (limit {MAX_APART_S // 60}): run `cohabit refresh` and `cohabit features`"
         )
     model = believed(open_model(bundle, registry.trust), status_of(registry, bundle.name))
-    return scorer_over(snapshot, model), ""
+    scorer = scorer_over(snapshot, model)
+    return scorer, "drift has switched to scores by load, which bound no resident" if scorer.by_load else ""
 
 
 def _show(report: "OfferReport", without: str) -> None:

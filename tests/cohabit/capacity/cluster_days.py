@@ -30,6 +30,8 @@ class Days:
     requests: bool = True
     late_node: str = ""
     apps: tuple[str, ...] = ("web", "search", "cart")
+    extended: tuple[tuple[str, str], ...] = ()
+    """What batch containers request in place of CPU and of a class."""
 
     @property
     def end(self) -> datetime:
@@ -64,11 +66,13 @@ def lake_of(folder: Path, days: Days, seed: int = 1) -> Lake:
             uid, born = f"{app}-{node}", START
             if days.young in {uid, app} or node == days.late_node:
                 born = days.end - timedelta(hours=2)
-            request = {"cpu_request_cores": 2.0, "memory_request_bytes": 4e9} if days.requests else {}
+            asked = {"cpu_request_cores": 2.0, "memory_request_bytes": 4e9} if days.requests else {}
+            request: dict[str, object] = {**asked}
             qos = "BE" if app == "batch" else "LS"
-            placed.append(
-                {"ts": born, "event": "add", "node": node, "container": uid, "app": app, "qos": qos} | request
-            )
+            if app == "batch" and days.extended:
+                qos, request = "LS", {"cpu_request_cores": 0.0, "extended_requests": days.extended}
+            who = {"node": node, "container": uid, "app": app, "qos": qos}
+            placed.append({"ts": born, "event": "add", **who, **request})
             minutes.append(minutes_of(node, uid, app, qos, born=born, days=days, rng=rng))
     land(lake, PLACEMENTS, placed)
     last = {"ts": days.end, "interval_s": 30.0, "node": "n0", "container": "web-n0", "app": "web", "cpu_cores": 1.0}

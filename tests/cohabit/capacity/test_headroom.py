@@ -101,6 +101,17 @@ def test_best_effort_containers_without_a_request_are_booked_by_their_use(tmp_pa
     assert 0.05 * CORES < one.booked < 0.25 * CORES
 
 
+@pytest.mark.parametrize("resource", ["kubernetes.io/batch-cpu", "kubernetes.io/mid-cpu", "cohabit.io/revocable-cpu"])
+def test_who_requests_what_we_offer_is_revocable_and_booked_by_it(tmp_path: Path, resource: str) -> None:
+    days = Days(nodes=2, extended=((resource, "3000"),))
+
+    report = offers(lake_of(tmp_path / "lake", days))
+
+    one = by_node(report)["n0"]
+    assert one.booked == 3.0
+    assert one.total == pytest.approx(one.offered + 3.0)
+
+
 def test_a_cluster_without_two_days_offers_nothing_and_says_how_long_it_was_measured(tmp_path: Path) -> None:
     report = offers(lake_of(tmp_path / "lake", Days(nodes=2, days=1.5)))
 
