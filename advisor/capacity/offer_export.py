@@ -43,7 +43,7 @@ def annotations(offers: Sequence[NodeOffer]) -> list[Patch]:
     """Merge patches of node annotations for autoscalers: cohabit.io/headroom-cpu-3600s and alike, in cores or bytes."""
 
     def metadata(some: Sequence[NodeOffer]) -> object:
-        named = {f"cohabit.io/headroom-{one.resource}-{one.horizon_s}s": f"{one.offered:g}" for one in some}
+        named = {f"cohabit.io/headroom-{one.resource}-{one.horizon_s}s": _rounded_down(one) for one in some}
         return {"metadata": {"annotations": named}}
 
     return [
@@ -51,7 +51,7 @@ def annotations(offers: Sequence[NodeOffer]) -> list[Patch]:
     ]
 
 
-def prometheus_text(cluster: str, offers: Sequence[NodeOffer]) -> str:
+def prometheus_text(cluster: str, at_us: int, offers: Sequence[NodeOffer]) -> str:
     """Metrics in Prometheus' text format, for a textfile collector: sums and nodes by pool, without names of nodes."""
     lines = list[str]()
     for name, kind, value in (
@@ -64,6 +64,9 @@ def prometheus_text(cluster: str, offers: Sequence[NodeOffer]) -> str:
             labels = {"cluster": cluster, "pool": pool, "resource": resource, "horizon_s": str(horizon_s)}
             shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
             lines.append(f"{name}{{{shown}}} {value(some):.10g}")
+    name = "cohabit_headroom_measured_timestamp_seconds"
+    lines += [f"# HELP {name} time of the newest measurement behind the offers", f"# TYPE {name} gauge"]
+    lines.append(f'{name}{{cluster="{_escaped(cluster)}"}} {at_us / 1e6:.3f}')
     return "\n".join([*lines, ""])
 
 
@@ -85,6 +88,11 @@ def _status(offers: Sequence[NodeOffer], prefix: str, names: Mapping[tuple[str, 
 
     found = [(node, operations(some)) for node, some in _by_node(offers)]
     return [{"node": node, "type": "json", "subresource": "status", "patch": patch} for node, patch in found if patch]
+
+
+def _rounded_down(one: NodeOffer) -> str:
+    """Cores to the milli-core, or whole bytes."""
+    return f"{int(one.offered * 1000) / 1000:.3f}" if one.resource == "cpu" else str(int(one.offered))
 
 
 def _by_node(offers: Iterable[NodeOffer]) -> list[tuple[str, list[NodeOffer]]]:

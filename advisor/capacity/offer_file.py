@@ -1,6 +1,6 @@
 """Offer file: what nodes offer, as a file next to the snapshots for servers and exporters. An edge."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -15,8 +15,12 @@ HOUR_S = 3600
 """Horizon by which best-effort pending pods are scored."""
 FILE = "headroom.json"
 FORMAT = 1
+STALE = "stale"
 MAX_BYTES = 64 << 20
 """Some 20,000 nodes with two resources and three horizons."""
+MAX_AHEAD_US = 60 * 1_000_000
+"""Offers of a clock that is ahead by more are none."""
+MAX_US = 1 << 53
 SHORTEST_S, LONGEST_S = 600, 3600
 """An offer stands for half of its horizon, but within these: after that, who lives on the node has changed."""
 
@@ -41,7 +45,19 @@ class OfferReport:
 
     def stale(self, horizon_s: int, now_us: int) -> bool:
         """Whether too much time has passed for anything to be offered for a horizon."""
-        return now_us - self.at_us > stands_s(horizon_s) * 1_000_000
+        age_us = now_us - self.at_us
+        return not -MAX_AHEAD_US <= age_us <= stands_s(horizon_s) * 1_000_000
+
+    def standing(self, now_us: int) -> "OfferReport":
+        """The report as it counts at a time: offers that are too old are 0, with the reason."""
+        return replace(self, offers=tuple(self._standing(one, now_us) for one in self.offers))
+
+    def _standing(self, one: NodeOffer, now_us: int) -> NodeOffer:
+        if not self.stale(one.horizon_s, now_us):
+            return one
+        minutes = stands_s(one.horizon_s) // 60
+        why = f"the offer is older than {minutes} minutes: run `features` and `capacity headroom --publish` again"
+        return replace(one, offered=0.0, total=0.0, bound_by=STALE, reason=why)
 
 
 def stands_s(horizon_s: int) -> int:
@@ -75,8 +91,8 @@ class NewestOffers:
             self._report, self._stamp = read_offers(self.folder), stamp
         return self._report
 
-    def cores(self, cluster: str, now_us: int) -> dict[str, float] | None:
-        """Cores that nodes of a cluster offer for an hour.
+    def cores(self, cluster: str, now_us: int) -> dict[str, tuple[float, float]] | None:
+        """Cores that nodes of a cluster offer for an hour, and in all, those of best-effort containers included.
 
         Args:
             cluster: whose.
@@ -97,7 +113,7 @@ class NewestOffers:
             minutes = (now_us - report.at_us) // 60_000_000
             log.warning("what nodes offer is too old, so they offer nothing", minutes=minutes)
         wanted = (one for one in report.offers if (one.resource, one.horizon_s) == ("cpu", HOUR_S))
-        return {one.node: 0.0 if stale else one.offered for one in wanted}
+        return {one.node: (0.0, 0.0) if stale else (one.offered, one.total) for one in wanted}
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -145,9 +161,12 @@ def read_offers(folder: Path) -> OfferReport | None:
         found = msgspec.json.decode(content, type=_Head).format
         if found != FORMAT:
             raise _unreadable(path, f"its format is {found}, and this Cohabit reads {FORMAT}")
-        return msgspec.json.decode(content, type=_File).report
+        report = msgspec.json.decode(content, type=_File).report
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable(path, str(error)) from error
+    if not 0 <= report.at_us < MAX_US or any(one.offered < 0 or one.total < 0 for one in report.offers):
+        raise _unreadable(path, "a time or an amount in it cannot be")
+    return report
 
 
 def _unreadable(path: Path, reason: str) -> Unavailable:

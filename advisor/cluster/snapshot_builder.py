@@ -1,6 +1,6 @@
 """Build: a snapshot from the live view of a cluster and its newest profiles. Kernel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,19 @@ from features.training.model_input import PROFILE_COLUMNS
 from features.training.online_features import LiveView
 from features.training.residents import described
 
+CPU = 0
+Offered = Mapping[str, tuple[float, float]]
+"""By node, cores for more best-effort containers, and for all of them."""
+UNNAMED = (np.nan, np.nan)
+
 
 def build_snapshot(
-    view: LiveView, profiles: pa.Table, *, version: int, as_of_us: int, offered: Mapping[str, float] | None = None
+    view: LiveView,
+    profiles: pa.Table,
+    *,
+    version: int,
+    as_of_us: int,
+    offered: Mapping[str, tuple[float, float]] | None = None,
 ) -> Snapshot:
     """Pack what is known now.
 
@@ -27,7 +37,8 @@ def build_snapshot(
         profiles: rows of `profiles`; the newest of each app and platform is packed; missing values are expected ones.
         version: version of the snapshot.
         as_of_us: newest message behind the view.
-        offered: by node, cores for best-effort containers, see Snapshot.node_offered; None where none are published.
+        offered: what nodes offer, see Snapshot.node_offered; use of best-effort containers that are there now is
+            subtracted, since some came after the offer. None where nothing is published.
 
     Returns:
         The snapshot; apps, teams and platforms are sorted by name.
@@ -67,12 +78,19 @@ def build_snapshot(
         teams=teams,
         cold_start_prior=prior.reshape(len(teams) + 1, len(platforms), len(EXPECTED)),
         kinds=_kinds(own, apps),
-        node_offered=_offered(view.nodes["node"].to_pylist(), offered),
+        node_offered=_offered(view, counts, offered),
     )
 
 
-def _offered(nodes: Sequence[str], offered: Mapping[str, float] | None) -> NDArray[np.float64]:
-    return np.array([] if offered is None else [offered.get(node, np.nan) for node in nodes], np.float64)
+def _offered(view: LiveView, counts: NDArray[np.int64], offered: Offered | None) -> NDArray[np.float64]:
+    """(n,) the smaller of what was offered and what is left of all by now; NaN where no offer names a node."""
+    if offered is None:
+        return np.zeros(0)
+    node = np.repeat(np.arange(len(counts)), counts)
+    cores = np.where(is_best_effort(view.residents["qos"]), np.nan_to_num(view.use[:, CPU]), 0.0)
+    used = np.bincount(node, cores, minlength=len(counts))
+    found = np.array([offered.get(name, UNNAMED) for name in view.nodes["node"].to_pylist()]).reshape(-1, 2)
+    return np.asarray(np.fmin(found[:, 0], np.maximum(found[:, 1] - used, 0.0)))
 
 
 def _kinds(profiles: pa.Table, apps: tuple[str, ...]) -> tuple[str | None, ...]:

@@ -53,6 +53,7 @@ AT_ONCE = 1_000_000
 """Minutes of containers that are in memory at once."""
 COLUMNS = ["cluster", "node", "container", "app", "window_end", "demand_cpu", "demand_memory"]
 UNKNOWN = "unknown"
+BIN_S = LABEL_US // 1_000_000
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,19 @@ class Wanted:
     risk: float = 0.05
     days: int = DAYS
     reserve: float = RESERVE
+
+    def __post_init__(self) -> None:
+        odd = [one for one in self.horizons_s if one % BIN_S or not BIN_S <= one <= DAY * BIN_S]
+        if odd or not self.horizons_s or not 0 < self.risk < 1:
+            raise CohabitError(
+                f"horizons {list(self.horizons_s)} s at risk {self.risk}: give multiples of 300 s, up to 86400, and a "
+                "risk between 0 and 1"
+            )
+        if self.days * DAY * BIN_S < 2 * DAY * BIN_S + min(self.horizons_s):
+            raise CohabitError(
+                f"{self.days} days are too few to forecast {min(self.horizons_s)} s ahead: look at two days and the "
+                "horizon, such as --days 3"
+            )
 
 
 def newest_measured(lake: Lake, cluster: str) -> datetime:
@@ -229,7 +243,8 @@ class _Case:
     def supply(self, reserve: float) -> Supply:
         """What nodes have, and who claims it."""
         of, residents, name = self._node_of(), self.residents, self.resource
-        whole, allocatable = self.fleet.whole[name], self.fleet.allocatable[name]
+        sizes = (self.fleet.whole[name], self.fleet.allocatable[name])
+        whole, allocatable = (np.where(size > 0, size, np.nan) for size in sizes)
         request, here = residents.request[name], of >= 0
         used = residents.use[name] * whole[np.maximum(of, 0)]
         young, booked = np.zeros(len(whole)), np.zeros(len(whole))
@@ -237,11 +252,10 @@ class _Case:
         claimed = np.where(np.isfinite(self.while_young), np.fmax(self.while_young, used), np.nan)
         np.add.at(young, of[is_young], claimed[is_young])
         revocable = here & residents.best_effort
-        held = np.where(np.isfinite(request), request, np.nan_to_num(used))
-        np.add.at(booked, of[revocable], held[revocable])
+        np.add.at(booked, of[revocable], _first_known(request, used, self.while_young)[revocable])
         forecast_any = np.isin(np.arange(len(whole)), of[here & self.counted])
-        peak = np.where(forecast_any, self.peak * whole / allocatable, 0.0)
-        peak[self.fleet.since_us > self.end_us - YOUNG_US] = np.nan
+        peak = np.where(forecast_any, self.peak * whole / allocatable, 0.0 if self.fleet.placed else np.nan)
+        peak[(self.fleet.since_us > self.end_us - YOUNG_US) | self.fleet.closed | ~np.isfinite(whole)] = np.nan
         capped = self.caps is not None and name == "cpu"
         cap = self.caps.cores if capped and self.caps is not None else np.full(len(whole), np.inf)
         return Supply(allocatable, peak, young, booked, cap, reserve)
@@ -261,7 +275,7 @@ class _Case:
                 total=float(totals[row]),
                 peak=_known(supply.peak[row] * supply.capacity[row]),
                 capacity=_known(supply.capacity[row]),
-                booked=float(supply.booked[row]),
+                booked=_known(supply.booked[row]) or 0.0,
                 **dict(zip(("bound_by", "reason"), self._why(row, horizon_s, supply, amounts, held_back), strict=True)),
             )
             for row, name in enumerate(self.fleet.names.to_pylist())
@@ -269,29 +283,36 @@ class _Case:
 
     def _why(self, row: int, horizon_s: int, supply: Supply, amounts: Floats, held_back: Flags) -> tuple[str, str]:
         """What limits an offer, and the sentence."""
-        if not np.isfinite(supply.capacity[row]):
-            return UNKNOWN, f"{self.resource} of the node is not described in topic nodes"
-        if not np.isfinite(supply.peak[row]):
-            return self._unforecast(row, horizon_s)
-        if not np.isfinite(supply.young[row]):
-            who = self._without_request(row)
-            return UNKNOWN, f"{who} is young, its app was measured for too short, and it requests no {self.resource}"
+        if (unknown := self._unknown(row, horizon_s, supply)) is not None:
+            return unknown
         if held_back[row] and self.caps is not None:
             name = self.caps.names[self.caps.resident[row]]
             return "interference", f"more could slow {name} down beyond 1.25 times its baseline"
         if amounts[row] <= 0:
-            return (
-                "full",
-                "nothing is left by forecast peak, claims and reserve",
-            )
-        return (
-            "peak",
-            "left by forecast peak, claims of young and best-effort containers, and reserve",
-        )
+            return "full", "nothing is left by forecast peak, claims and reserve"
+        return "peak", "left by forecast peak, claims of young and best-effort containers, and reserve"
+
+    def _unknown(self, row: int, horizon_s: int, supply: Supply) -> tuple[str, str] | None:
+        """Why nothing is offered at all; None where enough is known."""
+        resource = self.resource
+        if not np.isfinite([supply.capacity[row], self.fleet.whole[resource][row]]).all():
+            return UNKNOWN, f"{resource} of the node is not described in topic nodes, or is 0"
+        if self.fleet.closed[row]:
+            return "closed", "a taint keeps new pods away: the node is cordoned, or failed"
+        if not np.isfinite(supply.peak[row]):
+            return self._unforecast(row, horizon_s)
+        if not np.isfinite(supply.young[row]):
+            who = self._without_request(row)
+            return UNKNOWN, f"{who} is young, its app was measured for too short, and it requests no {resource}"
+        if not np.isfinite(supply.booked[row]):
+            return UNKNOWN, f"a best-effort container requests no {resource}, and was not measured lately"
+        return None
 
     def _unforecast(self, row: int, horizon_s: int) -> tuple[str, str]:
         if self.fleet.since_us[row] > self.end_us - YOUNG_US:
             return "young", f"the node was described first {_hours(self.end_us - self.fleet.since_us[row])} hours ago"
+        if not self.fleet.placed and not ((self._node_of() == row) & self.counted).any():
+            return UNKNOWN, "no placements say who is on the node: send topic placements, as `cohabit watch` does"
         known = np.isfinite(self.use[row])
         if not known[-LATEST_BINS:].any():
             mine = (self._node_of() == row) & self.counted
@@ -316,6 +337,14 @@ class _Case:
 
 def _hours(us: int) -> str:
     return f"{us / 3.6e9:,.1f}"
+
+
+def _first_known(*columns: Floats) -> Floats:
+    """(k,) of each row the first value that is known; NaN where none is."""
+    found = columns[0]
+    for column in columns[1:]:
+        found = np.where(np.isfinite(found), found, column)
+    return found
 
 
 def _known(value: float) -> float | None:

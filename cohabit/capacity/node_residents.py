@@ -13,7 +13,8 @@ from features.columnar.arrow_columns import floats, micros
 from features.columnar.group_means import group_codes
 from features.contention.node_state import is_best_effort, is_delete, standing, undeleted
 from features.jobs.lake_facts import facts_between
-from features.metering.node_hours import pools_of
+from features.metering.node_hours import FAILED, pools_of
+from ingest.kube.quantity import parse_quantity
 from ingest.lake.row_filter import microseconds
 from ingest.lake.tables import Lake
 
@@ -24,6 +25,8 @@ Flags = NDArray[np.bool_]
 RECENT = timedelta(minutes=15)
 """A container that no placement names is there while it was measured so recently."""
 TICK = timedelta(microseconds=1)
+CLOSED = frozenset({"node.kubernetes.io/unschedulable", *FAILED})
+"""Taints of nodes that take no new pods."""
 NEWEST = ["node", "container", "app", "qos", "window_end", "demand_cpu", "demand_memory"]
 REQUESTS = {"cpu": "cpu_request_cores", "memory": "memory_request_bytes"}
 REVOCABLE = {
@@ -44,6 +47,8 @@ class Fleet:
         names: (n,) sorted, each once.
         pool: (n,) of each.
         since_us: (n,) when each was described first, microseconds since 1970.
+        closed: (n,) whether a taint keeps new pods away: it is cordoned, or failed.
+        placed: whether placements say who is where, so that a node without any is known to be empty.
         whole: by resource, (n,) cores or bytes; NaN where not known.
         allocatable: by resource, (n,) cores or bytes that the scheduler may place; the whole where not known.
     """
@@ -51,6 +56,8 @@ class Fleet:
     names: pa.Array
     pool: list[str]
     since_us: Ints
+    closed: Flags
+    placed: bool
     whole: dict[str, Floats]
     allocatable: dict[str, Floats]
 
@@ -64,7 +71,7 @@ class NodeResidents:
         container: (k,) its name in records.
         app: (k,) of each, null where not known.
         best_effort: (k,) whether it is revocable: BE, or it requests a resource of REVOCABLE.
-        start_us: (k,) since when it is known to be there, microseconds since 1970.
+        start_us: (k,) since when it is known to be on that node, microseconds since 1970.
         request: by resource, (k,) cores or bytes, of revocable resources too; NaN where it has none, or 0.
         use: by resource, (k,) share of the node in its newest minute; NaN where not measured lately.
     """
@@ -89,25 +96,26 @@ def fleet_at(lake: Lake, cluster: str, at: datetime) -> tuple[Fleet, NodeResiden
     newest = lake.read("node_state", at - RECENT, end, ["cluster", *NEWEST])
     newest = newest.filter(pc.equal(newest["cluster"], cluster)).sort_by("window_end")
     nodes, placements = (of.filter(pc.equal(of["cluster"], cluster)) for of in (facts.nodes, facts.placements))
-    return _fleet(nodes, at), _residents(placements, newest, at)
+    return _fleet(nodes, at, placed=placements.num_rows > 0), _residents(placements, newest, at)
 
 
-def _fleet(events: pa.Table, at: datetime) -> Fleet:
+def _fleet(events: pa.Table, at: datetime, *, placed: bool) -> Fleet:
     rows, _, until = standing(events, ["cluster", "node"])
     nodes = rows.filter(pa.array((until > microseconds(at)) & ~is_delete(rows))).sort_by("node")
     hour = pa.array([at.replace(minute=0, second=0, microsecond=0)] * nodes.num_rows, rows["ts"].type)
     pools = pools_of(nodes.select(["cluster", "node"]).append_column("hour", hour), undeleted(events))
-    whole = {name: floats(nodes[of]) for name, (of, _) in WHOLE.items()}
-    allocatable = {name: floats(nodes[of]) for name, (_, of) in WHOLE.items()}
+    whole, allocatable = ({name: floats(nodes[of[number]]) for name, of in WHOLE.items()} for number in (0, 1))
     known = {name: np.where(np.isfinite(given), given, whole[name]) for name, given in allocatable.items()}
     first = rows.group_by(["node"]).aggregate([("ts", "min")])
     since = micros(first["ts_min"].take(pc.index_in(nodes["node"], value_set=first["node"].combine_chunks())))
-    return Fleet(nodes["node"].combine_chunks(), pools.to_pylist(), since, whole, known)
+    taints = [[taint.partition("=")[0].partition(":")[0] for taint in of or ()] for of in nodes["taints"].to_pylist()]
+    closed = np.array([not CLOSED.isdisjoint(of) for of in taints], np.bool_)
+    return Fleet(nodes["node"].combine_chunks(), pools.to_pylist(), since, closed, placed, whole, known)
 
 
 def _residents(events: pa.Table, newest: pa.Table, at: datetime) -> NodeResidents:
     rows, since, until = standing(events, ["cluster", "container"])
-    code = group_codes(rows, ["cluster", "container"])
+    code = group_codes(rows, ["cluster", "container", "node"])
     first = np.full(int(code.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, code, np.minimum(since, micros(rows["ts"])))
     runs = np.flatnonzero((until > microseconds(at)) & ~is_delete(rows))
@@ -136,9 +144,17 @@ def _residents(events: pa.Table, newest: pa.Table, at: datetime) -> NodeResident
 
 def _requested(native: Floats, extended: Sequence[Mapping[str, str]], name: str) -> Floats:
     """(k,) the larger of native and revocable requests; NaN where there is none above 0."""
-    revocable = [max(float(one.get(of) or 0) for of in REVOCABLE[name]) for one in extended]
+    revocable = [max(_amount(one.get(of)) for of in REVOCABLE[name]) for one in extended]
     both = np.fmax(native, SCALE[name] * np.array(revocable, np.float64))
     return np.where(both > 0, both, np.nan)
+
+
+def _amount(text: str | None) -> float:
+    """A quantity as Kubernetes writes it; 0 where there is none, or none that can be read."""
+    try:
+        return max(0.0, float(parse_quantity(text or "0")))
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _last_of_each(newest: pa.Table) -> pa.Table:

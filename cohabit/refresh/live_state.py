@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.cluster.snapshot import Snapshot
-from advisor.cluster.snapshot_builder import build_snapshot
+from advisor.cluster.snapshot_builder import Offered, build_snapshot
 from features.columnar.arrow_columns import micros
 from features.columnar.composite_keys import rising
 from features.columnar.group_means import group_codes, group_starts
@@ -131,7 +131,7 @@ class LiveState:
         with self._lock:
             return {name: sum(piece.num_rows for piece in pieces) for name, pieces in self._pieces.items()}
 
-    def snapshot(self, profiles: pa.Table, version: int, offered: Mapping[str, float] | None = None) -> Snapshot:
+    def snapshot(self, profiles: pa.Table, version: int, offered: Offered | None = None) -> Snapshot:
         """Everything known by the newest message, packed for the scorer; what nodes offer, as build_snapshot has it."""
         with self._lock:
             for kind, since in self._heard_since.items():

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from advisor.api.http.base_schema import Body
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
-from advisor.capacity.offer_file import NewestOffers, OfferReport, stands_s
+from advisor.capacity.offer_file import NewestOffers, OfferReport
 from advisor.capacity.offers import NodeOffer
 from advisor.errors import Unavailable
 
@@ -17,7 +17,6 @@ WHO: tuple[Role, ...] = ("planner", "scheduler", "sre", "admin")
 """Roles that may read offers."""
 MOST = 5000
 """Offers in one reply."""
-STALE = "stale"
 
 
 class OfferReply(Body):
@@ -104,16 +103,16 @@ def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST)] = 1000,
     ) -> HeadroomReply:
         """What nodes offer to best-effort containers, for how long and at which risk."""
-        report, wanted = _found(newest.report()), (node, pool, resource, horizon_s)
+        now, wanted = now_us(), (node, pool, resource, horizon_s)
+        report = _found(newest.report()).standing(now)
         found = [one for one in report.offers if _matches(one, wanted)]
-        now = now_us()
         return HeadroomReply(
             cluster=report.cluster,
             at_us=report.at_us,
             age_s=(now - report.at_us) / 1e6,
             nodes=len({one.node for one in report.offers}),
             matching=len(found),
-            offers=[_offer(one, stale=report.stale(one.horizon_s, now)) for one in found[:limit]],
+            offers=[_offer(one) for one in found[:limit]],
             corrections=[] if report.stale(0, now) else [_correction(one) for one in report.corrections],
         )
 
@@ -131,13 +130,8 @@ def _matches(one: NodeOffer, wanted: tuple[str | None, str | None, str | None, i
     return all(asked is None or asked == have for asked, have in zip(wanted, found, strict=True))
 
 
-def _offer(one: NodeOffer, *, stale: bool) -> OfferReply:
-    values = {name: getattr(one, name) for name in OfferReply.model_fields}
-    if stale:
-        minutes = stands_s(one.horizon_s) // 60
-        why = f"the offer is older than {minutes} minutes: run `features` and `capacity headroom --publish` again"
-        values |= {"offered": 0.0, "total": 0.0, "bound_by": STALE, "reason": why}
-    return OfferReply(**values)
+def _offer(one: NodeOffer) -> OfferReply:
+    return OfferReply(**{name: getattr(one, name) for name in OfferReply.model_fields})
 
 
 def _correction(one: object) -> CorrectionReply:

@@ -15,6 +15,7 @@ from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import bar, console, printable, show_table
 from cohabit.terminal.locations import existing_lake, registry_of
+from ingest.schema.atomic_file import replace_atomically
 
 if TYPE_CHECKING:
     from advisor.capacity.offer_file import OfferReport
@@ -54,8 +55,7 @@ def run_headroom(settings: Settings, asked: Asked) -> None:
     from cohabit.capacity.headroom import Wanted, headroom, newest_measured
 
     horizons = _seconds(asked.horizons)
-    if asked.export is not None and asked.export[0] not in EXPORTS:
-        raise CohabitError(f"--export {asked.export[0]} {asked.export[1]}: give {', '.join(EXPORTS)}, then a file")
+    _refuse_what_cannot_be_done(asked, horizons)
     opened = existing_lake(settings, asked.lake, reads=True)
     at = newest_measured(opened, settings.cluster)
     scorer, without = _scorer(settings, asked, at)
@@ -65,21 +65,50 @@ def run_headroom(settings: Settings, asked: Asked) -> None:
             opened, settings.cluster, wanted, at, scorer=scorer, now_us=time_ns() // 1000, progress=shown.advance
         )
     _show(report, without)
+    now_us = time_ns() // 1000
+    standing = report.standing(now_us)
+    if standing != report:
+        age = (now_us - report.at_us) / 60e6
+        console.print(
+            f"stale: the newest measured minute is {age:,.0f} minutes old, so offers in exports, metrics and messages "
+            "are 0: run `cohabit features`"
+        )
+    if asked.publish_to is not None:
+        console.print(f"published: {write_offers(asked.publish_to, report)}", soft_wrap=True)
+    if asked.send:
+        _send(settings, standing)
     if asked.out is not None:
         asked.out.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         console.print(f"written: {asked.out}")
     if asked.export is not None:
         form, file = asked.export
-        patches = EXPORTS[form](report.offers)
+        patches = EXPORTS[form](standing.offers)
         file.write_bytes(b"".join(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in patches))
         console.print(f"written: {len(patches)} patches in {file}, none applied; docs/headroom.md shows how")
     if asked.metrics is not None:
-        asked.metrics.write_text(prometheus_text(report.cluster, report.offers))
+        text = prometheus_text(report.cluster, report.at_us, standing.offers)
+        replace_atomically(asked.metrics, text.encode())
         console.print(f"written: {asked.metrics}")
-    if asked.send:
-        _send(settings, report)
-    if asked.publish_to is not None:
-        console.print(f"published: {write_offers(asked.publish_to, report)}", soft_wrap=True)
+
+
+def _refuse_what_cannot_be_done(asked: Asked, horizons: Sequence[int]) -> None:
+    """Before anything is read.
+
+    Raises:
+        CohabitError: an export that does not exist, a horizon that one needs and that is not computed, no such folder.
+    """
+    from advisor.capacity.offer_export import EXPORTS
+    from advisor.capacity.offer_file import HOUR_S
+
+    form = asked.export[0] if asked.export is not None else ""
+    if asked.export is not None and form not in EXPORTS:
+        raise CohabitError(f"--export {form} {asked.export[1]}: give {', '.join(EXPORTS)}, then a file")
+    if HOUR_S not in horizons and (asked.publish_to is not None or form in {"koordinator", "extended"}):
+        what = f"--export {form}" if form in {"koordinator", "extended"} else "--publish"
+        raise CohabitError(f"{what} needs the horizon of an hour: add --horizon 1h")
+    for file in (asked.out, asked.metrics, asked.export[1] if asked.export is not None else None):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise CohabitError(f"{file}: the folder does not exist")
 
 
 def _send(settings: Settings, report: "OfferReport") -> None:

@@ -100,10 +100,28 @@ def test_an_old_offer_counts_as_none_and_another_cluster_s_as_unknown(tmp_path: 
     newest = NewestOffers(tmp_path)
     write_offers(tmp_path, OfferReport("c", 0, 0, (offer(), offer(horizon_s=300), offer(resource="memory"))))
 
-    assert newest.cores("c", stands_s(3600) * 10**6) == {"n0": 3.25}
-    assert newest.cores("c", stands_s(3600) * 10**6 + 1) == {"n0": 0.0}
+    assert newest.cores("c", stands_s(3600) * 10**6) == {"n0": (3.25, 5.2505)}
+    assert newest.cores("c", stands_s(3600) * 10**6 + 1) == {"n0": (0.0, 0.0)}
     assert newest.cores("other", 0) is None
     assert (stands_s(300), stands_s(3600), stands_s(86_400)) == (600, 1800, 3600)
+
+
+def test_offers_of_a_clock_ahead_are_none_and_a_report_says_what_stands(tmp_path: Path) -> None:
+    report = OfferReport("c", 10 * HOUR_US, 10 * HOUR_US, (offer(horizon_s=300), offer()))
+
+    assert report.stale(3600, 9 * HOUR_US)
+    assert not report.stale(3600, 10 * HOUR_US - 10**6)
+    later = report.standing(10 * HOUR_US + 20 * 60 * 10**6)
+    assert [(one.offered, one.bound_by) for one in later.offers] == [(0.0, "stale"), (3.25, "peak")]
+    assert "older than 10 minutes" in later.offers[0].reason
+
+
+@pytest.mark.parametrize("changed", [{"at_us": 1 << 60}, {"at_us": -1}, {"offers": (offer(offered=-1.0),)}])
+def test_a_file_with_what_cannot_be_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    write_offers(tmp_path, replace(OfferReport("c", 0, 0, ()), **changed))
+
+    with pytest.raises(Unavailable, match="cannot be"):
+        NewestOffers(tmp_path).report()
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"format":9}', b'{"format":1,"report":{}}', b"[" * 5000, b"\xff"])
@@ -131,20 +149,23 @@ def test_koordinator_gets_whole_milli_cores_of_all_that_best_effort_may_hold() -
 
 def test_extended_resources_and_annotations_have_names_of_our_own() -> None:
     [extended] = EXPORTS["extended"]([offer()])
-    [annotated] = EXPORTS["annotations"]([offer(), offer(horizon_s=300)])
+    [annotated] = EXPORTS["annotations"]([offer(), offer(horizon_s=300, offered=3.9999999)])
 
     assert {one["path"] for one in extended["patch"]} == {
         "/status/capacity/cohabit.io~1revocable-cpu",
         "/status/allocatable/cohabit.io~1revocable-cpu",
     }
     named = annotated["patch"]["metadata"]["annotations"]
-    assert named == {"cohabit.io/headroom-cpu-3600s": "3.25", "cohabit.io/headroom-cpu-300s": "3.25"}
+    assert named == {"cohabit.io/headroom-cpu-3600s": "3.250", "cohabit.io/headroom-cpu-300s": "3.999"}
     assert json.dumps(annotated)
 
 
 def test_metrics_are_sums_by_pool_and_count_what_is_not_known() -> None:
-    text = prometheus_text("c", [offer(), offer("n1"), offer("n2", offered=0.0, peak=None, bound_by="stale")])
+    text = prometheus_text(
+        "c", 5_000_000, [offer(), offer("n1"), offer("n2", offered=0.0, peak=None, bound_by="stale")]
+    )
 
+    assert 'cohabit_headroom_measured_timestamp_seconds{cluster="c"} 5.000' in text
     labels = '{cluster="c",pool="std",resource="cpu",horizon_s="3600"}'
     assert f"cohabit_headroom_offered{labels} 6.5" in text
     assert f"cohabit_headroom_nodes{labels} 2" in text

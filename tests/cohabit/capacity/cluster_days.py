@@ -28,6 +28,9 @@ class Days:
     silent: str = ""
     young: str = ""
     requests: bool = True
+    placed: bool = True
+    described: tuple[tuple[str, object], ...] = ()
+    """Columns of nodes that are as given."""
     late_node: str = ""
     apps: tuple[str, ...] = ("web", "search", "cart")
     extended: tuple[tuple[str, str], ...] = ()
@@ -44,22 +47,9 @@ def lake_of(folder: Path, days: Days, seed: int = 1) -> Lake:
     rng = np.random.default_rng(seed)
     names = [f"n{number}" for number in range(days.nodes)]
     since = {days.late_node: days.end - timedelta(hours=3)}
-    land(
-        lake,
-        NODES,
-        [
-            {
-                "ts": since.get(node, START),
-                "node": node,
-                "cores": CORES,
-                "memory_bytes": MEMORY,
-                "allocatable_cores": 15.0,
-                "pool": "std",
-                "platform": "p",
-            }
-            for node in names
-        ],
-    )
+    size = {"cores": CORES, "memory_bytes": MEMORY, "allocatable_cores": 15.0, "pool": "std", "platform": "p"}
+    nodes = [{"ts": since.get(node, START), "node": node, **size, **dict(days.described)} for node in names]
+    land(lake, NODES, nodes)
     placed, minutes = list[dict[str, object]](), list[pa.Table]()
     for node in names:
         for app in (*days.apps, "batch"):
@@ -74,7 +64,7 @@ def lake_of(folder: Path, days: Days, seed: int = 1) -> Lake:
             who = {"node": node, "container": uid, "app": app, "qos": qos}
             placed.append({"ts": born, "event": "add", **who, **request})
             minutes.append(minutes_of(node, uid, app, qos, born=born, days=days, rng=rng))
-    land(lake, PLACEMENTS, placed)
+    land(lake, PLACEMENTS, placed if days.placed else [])
     last = {"ts": days.end, "interval_s": 30.0, "node": "n0", "container": "web-n0", "app": "web", "cpu_cores": 1.0}
     land(lake, USAGE, [last])
     lake.replace(NODE_STATE.name, START, days.end + timedelta(seconds=1), JOB, pa.concat_tables(minutes))
@@ -88,7 +78,7 @@ def minutes_of(
     bins = np.arange(1, round(days.days * BINS_A_DAY) + 1)
     ends = [START + timedelta(minutes=5) * int(number) for number in bins]
     wave = 0.12 + 0.05 * np.sin(2 * np.pi * bins / BINS_A_DAY) + rng.normal(0, 0.01, len(bins))
-    keep = [born < end and not (uid == days.silent and end > days.end - timedelta(hours=1)) for end in ends]
+    keep = [born < end and not (days.silent in {uid, node} and end > days.end - timedelta(hours=1)) for end in ends]
     count = len(bins)
     table = pa.table(
         {

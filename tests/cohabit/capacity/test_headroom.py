@@ -119,6 +119,54 @@ def test_a_cluster_without_two_days_offers_nothing_and_says_how_long_it_was_meas
     assert all("measured for 36.0 hours of the 49.0" in one.reason for one in report.offers)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "bound_by"),
+    [
+        ("taints", ["node.kubernetes.io/unschedulable:NoSchedule"], "closed"),
+        ("cores", None, "unknown"),
+        ("allocatable_cores", 0.0, "unknown"),
+    ],
+)
+def test_a_node_that_takes_no_pods_or_is_not_described_offers_nothing(
+    tmp_path: Path, column: str, value: object, bound_by: str
+) -> None:
+    one = by_node(offers(lake_of(tmp_path / "lake", Days(nodes=2, described=((column, value),)))))["n0"]
+
+    assert (one.offered, one.total, one.bound_by) == (0.0, 0.0, bound_by)
+
+
+def test_a_silent_best_effort_container_without_a_request_counts_by_its_app(tmp_path: Path) -> None:
+    silent = by_node(offers(lake_of(tmp_path / "lake", Days(nodes=2, requests=False, silent="batch-n1"))))
+
+    assert silent["n1"].booked == pytest.approx(0.2 * CORES, abs=0.04 * CORES)
+    assert silent["n1"].offered < silent["n0"].offered + 0.5
+
+
+@pytest.mark.parametrize("amount", ["4Gi", "2k", "nan", "-5", "much"])
+def test_an_odd_quantity_of_one_pod_ends_nothing(tmp_path: Path, amount: str) -> None:
+    days = Days(nodes=2, extended=(("kubernetes.io/batch-memory", amount),))
+
+    assert by_node(offers(lake_of(tmp_path / "lake", days)))["n0"].booked > 0
+
+
+def test_without_placements_a_node_that_fell_silent_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    report = by_node(offers(lake_of(tmp_path / "lake", Days(nodes=2, placed=False, silent="n1"))))
+
+    assert (report["n1"].offered, report["n1"].bound_by) == (0.0, "unknown")
+    assert "no placements say who is on the node" in report["n1"].reason
+
+
+@pytest.mark.parametrize("horizons", [(299,), (), (86_700,), (3700,)])
+def test_horizons_that_are_not_whole_bins_are_refused(horizons: tuple[int, ...]) -> None:
+    with pytest.raises(CohabitError, match="multiples of 300 s"):
+        Wanted(horizons_s=horizons)
+
+
+def test_two_days_are_too_few_and_it_says_how_many_are_needed() -> None:
+    with pytest.raises(CohabitError, match="--days 3"):
+        Wanted(horizons_s=(3600,), days=2)
+
+
 def test_another_cluster_is_an_error_that_says_what_to_check(folder: Path) -> None:
     with pytest.raises(CohabitError, match="COHABIT_CLUSTER"):
         newest_measured(Lake.open(folder / "lake", TABLES), "other")
@@ -146,6 +194,7 @@ def test_the_command_shows_publishes_and_exports(folder: Path, report: OfferRepo
     assert "nodes that offer no CPU for 1h since too little is known: stale 1, young 1" in ran.output
     assert "without the limit by interference: no usable snapshot" in ran.output
     assert "residents may exceed what is left for them in 5% of forecasts" in ran.output
+    assert "so offers in exports, metrics and messages are 0: run `cohabit features`" in " ".join(ran.output.split())
     published = read_offers(folder / "snapshots")
     assert published is not None
     assert published.offers == report.offers
@@ -154,6 +203,7 @@ def test_the_command_shows_publishes_and_exports(folder: Path, report: OfferRepo
     ]
     patches = [json.loads(line) for line in files["patches.jsonl"].read_text().splitlines()]
     assert len(patches) == 8
+    assert {one["value"] for patch in patches for one in patch["patch"]} == {"0"}, "the lake is of long ago"
     assert "cohabit_headroom_offered" in files["headroom.prom"].read_text()
 
 
@@ -161,6 +211,7 @@ def test_the_command_shows_publishes_and_exports(folder: Path, report: OfferRepo
     ("words", "said"),
     [
         (("--export", "mesos", "x"), "give koordinator, extended, annotations, then a file"),
+        (("--json", "nowhere/x.json"), "the folder does not exist"),
         (("--horizon", "2h"), "choose from 5m, 15m, 1h, 6h, 24h"),
         (("--lake", "nowhere"), "no lake in 'nowhere'"),
     ],

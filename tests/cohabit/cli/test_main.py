@@ -252,11 +252,11 @@ def test_offers_are_sent_to_their_topic_by_node_resource_and_horizon(broker: Bro
     assert ran.exit_code == 0, ran.output
     assert "sent: 4 offers to topic headroom" in ran.output
     with closing(KafkaConsumer("headroom", bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")) as topic:
-        found: dict[bytes, dict[str, float]] = {}
+        found: dict[bytes, dict[str, object]] = {}
         while len(found) < 4:
             found |= {one.key: orjson.loads(one.value) for some in topic.poll(1000).values() for one in some}
     assert set(found) == {f"c/{node}/{of}/3600".encode() for node in ("n0", "n1") for of in ("cpu", "memory")}
-    assert found[b"c/n0/cpu/3600"]["offered"] > 0
+    assert (found[b"c/n0/cpu/3600"]["offered"], found[b"c/n0/cpu/3600"]["bound_by"]) == (0.0, "stale")
 
 
 def snapshot_with(process: "subprocess.Popen[str]", folder: Path, cores: list[float]) -> Snapshot:
