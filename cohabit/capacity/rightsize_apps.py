@@ -12,6 +12,7 @@ from advisor.capacity.rightsize import Present, Recommendation, Rule, Windows, r
 from advisor.capacity.undisturbed_demand import Flags, Measured
 from cohabit.config.errors import CohabitError
 from cohabit.diagnosis.diagnose import newest_window
+from cohabit.terminal.console import printable
 from features.columnar.arrow_columns import Floats, Ints, floats, micros
 from features.columnar.asof_join import key_codes, row_of
 from features.columnar.windows import LABEL_US, WINDOW_US, window_end
@@ -70,6 +71,7 @@ class Sized:
         unnamed: minutes left out, as no record names the app or it is of the system.
         labelled: minutes with a label of slowdown.
         asked_days: that were asked for.
+        several: whether pods are of more than one cluster.
     """
 
     found: tuple[Recommendation, ...]
@@ -81,6 +83,7 @@ class Sized:
     unnamed: int
     labelled: int
     asked_days: float
+    several: bool = False
 
 
 @dataclass
@@ -147,8 +150,8 @@ def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> 
     found = rightsize(windows, present, list(names), rule)
     if only is not None and not (found := tuple(one for one in found if one.app == only)):
         raise CohabitError(
-            f"--app {only}: none of the {len(names):,} apps measured since {seen.start:%Y-%m-%d %H:%M} UTC has this "
-            "name; `cohabit capacity rightsize` lists them"
+            f"--app {printable(only)}: none of the {len(names):,} apps since {seen.start:%Y-%m-%d %H:%M} UTC has "
+            "this name; `cohabit capacity rightsize` lists them"
         )
     return Sized(
         found=found,
@@ -160,6 +163,7 @@ def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> 
         unnamed=seen.unnamed,
         labelled=int(np.isfinite(windows.measured.slowdown_ratio).sum()),
         asked_days=days,
+        several=several,
     )
 
 

@@ -138,6 +138,10 @@ def rightsize_command(
 
 
 def _export(sized: "Sized", form: str, file: Path) -> None:
+    if sized.several:
+        raise CohabitError(
+            "--export: the lake holds several clusters, whose workloads may have the same names: name a lake of one"
+        )
     from cohabit.capacity.rightsize_export import as_resizes, as_vpa
 
     text, count = as_vpa(sized) if form == "vpa" else as_resizes(sized)

@@ -166,8 +166,13 @@ def test_apps_of_several_clusters_are_sized_apart(lake: Lake, tmp_path: Path) ->
     nodes = [described | {"offset": n, "cluster": cluster} for n, cluster in enumerate(("c", "d"))]
     land_rows(two, "nodes", OffsetRange("nodes", 0, 0, 2), table_of(nodes, NODES.schema))
 
-    found = {one.app: one.cpu.recommended for one in rightsized(two, 8.0, Rule()).found}
+    sized = rightsized(two, 8.0, Rule())
+    found = {one.app: one.cpu.recommended for one in sized.found}
+    words = ["capacity", "rightsize", "--lake", str(two.root), "--export", "vpa", str(tmp_path / "vpa.yaml")]
+    refused = CliRunner().invoke(app, words)
 
+    assert sized.several
+    assert (refused.exit_code, (tmp_path / "vpa.yaml").exists()) == (3, False)
     assert {name: found[name] for name in ("c/web", "d/web", "d/batch")} == {
         "c/web": 2.0,
         "d/web": 3.0,
