@@ -232,7 +232,7 @@ def test_an_unknown_app_and_an_unknown_form_say_what_to_do(lake: Lake, tmp_path:
     form = cohabit(lake, "--export", "helm", str(tmp_path / "f"))
 
     assert unknown.exit_code == form.exit_code == 3
-    assert "none of the 3 apps measured since 2026-11-02 00:00 UTC has this name" in unknown.output
+    assert "none of the 3 apps since 2026-11-02 00:00 UTC has this name" in unknown.output
     assert "give vpa or resize" in form.output
 
 
