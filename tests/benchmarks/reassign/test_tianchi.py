@@ -218,7 +218,7 @@ def test_who_is_nowhere_in_the_semifinal_is_placed_by_all_and_counts_in_no_budge
 
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_no_more_moves_than_allowed_and_beside_them_the_ones_that_gain_most(tmp_path: Path, most: int) -> None:
-    asked = Namespace(rules="semifinal", dir=written(tmp_path, placed()), seconds=0.5, seed=1, max_moves=most, out=None)
+    asked = Namespace(rules="semifinal", dir=written(tmp_path, placed()), seconds=3.0, seed=1, max_moves=most, out=None)
 
     result = run(asked, RNG)
 
