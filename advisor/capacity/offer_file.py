@@ -1,12 +1,14 @@
-"""Offer file: what nodes offer, as a file next to the snapshots for servers and exporters. An edge."""
+"""Offer file: what nodes offer, as a file next to the snapshots, for servers and the refresher. An edge."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import structlog
 
 from advisor.capacity.offers import Correction, NodeOffer
+from advisor.cluster.newest_file import NewestFile
 from advisor.errors import AdvisorError, Unavailable
 from ingest.schema.atomic_file import replace_atomically
 
@@ -65,17 +67,15 @@ def stands_s(horizon_s: int) -> int:
     return min(max(horizon_s // 2, SHORTEST_S), LONGEST_S)
 
 
-@dataclass
 class NewestOffers:
-    """The offers of a folder, read again when the file changed; one thread asks at a time.
+    """The offers of a folder; any number of threads may ask.
 
     Args:
         folder: where they are published.
     """
 
-    folder: Path
-    _stamp: tuple[int, int, int] | None = None
-    _report: OfferReport | None = None
+    def __init__(self, folder: Path) -> None:
+        self._file = NewestFile(folder / FILE, partial(read_offers, folder))
 
     def report(self) -> OfferReport | None:
         """The newest offers; None before the first ones.
@@ -83,13 +83,7 @@ class NewestOffers:
         Raises:
             Unavailable: the file cannot be read.
         """
-        try:
-            found = (self.folder / FILE).stat()
-        except OSError:
-            return None
-        if (stamp := (found.st_mtime_ns, found.st_size, found.st_ino)) != self._stamp:
-            self._report, self._stamp = read_offers(self.folder), stamp
-        return self._report
+        return self._file.newest()
 
     def cores(self, cluster: str, now_us: int) -> dict[str, tuple[float, float]] | None:
         """Cores that nodes of a cluster offer for an hour, and in all, those of best-effort containers included.
