@@ -26,16 +26,28 @@ from ingest.schema.tables import TIMESTAMP
 DAY = timedelta(days=1)
 DAY_US = DAY // timedelta(microseconds=1)
 TICK = timedelta(microseconds=1)
-MAX_MINUTES = 20_000_000
-"""Minutes of containers that are looked at, about 1.5 GB; where the days have more, fewer days are."""
-AT_ONCE = 1_000_000
-"""Minutes that are read at once: of so many nodes at a time."""
 KEYS = ["cluster", "node", "container"]
 USED = ("cpu_cores", "cpu_throttled_frac", "run_delay_frac", "psi_cpu_some_frac", "qps", "rt_mean_ms")
 MEMORY = ("memory_bytes", "peak_memory", "demand_memory")
 STATE = [*KEYS, "app", "qos", "window_end", *USED, *MEMORY]
 LABELLED = [*KEYS, "window_end", "kind", "log_slowdown"]
 UNSIZED = "SYSTEM"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many minutes of containers are held.
+
+    Args:
+        minutes: that are looked at, about 1.5 GB; where the days have more, fewer days are.
+        at_once: that are read at once: of so many nodes at a time.
+    """
+
+    minutes: int = 20_000_000
+    at_once: int = 1_000_000
+
+
+USUAL = Bounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +123,7 @@ class _Seen:
         self.first_us = int(micros(state["window_end"]).min(initial=self.first_us))
 
 
-def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> Sized:
+def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None, *, bounds: Bounds = USUAL) -> Sized:
     """Requests for the apps of a lake.
 
     Args:
@@ -119,6 +131,7 @@ def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> 
         days: up to the newest labels.
         rule: risk, margins and floors.
         only: one app; None for all.
+        bounds: of what is held in memory.
 
     Returns:
         See Sized. Apps of several clusters are named cluster/app.
@@ -130,14 +143,14 @@ def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> 
     until = newest_window(lake)
     end = until + TICK
     start = max(EPOCH, until - days * DAY)
-    while until - start > timedelta(hours=1) and lake.count("node_state", start, end) > MAX_MINUTES:
+    while until - start > timedelta(hours=1) and lake.count("node_state", start, end) > bounds.minutes:
         start = until - (until - start) / 2
     placements = _running(lake, end)
     names = dict[str, int]()
     described = lake.read("nodes", end=end, columns=["cluster"])["cluster"]
     several = len({*described.to_pylist(), *placements["cluster"].to_pylist()}) > 1
     seen = _Seen()
-    for nodes in _pieces(lake, start, end):
+    for nodes in _pieces(lake, start, end, bounds.at_once):
         seen.add(*_piece(lake, (start + TICK, end), nodes), names, several=several)
     if not seen.minutes:
         raise CohabitError(
@@ -167,14 +180,14 @@ def rightsized(lake: Lake, days: float, rule: Rule, only: str | None = None) -> 
     )
 
 
-def _pieces(lake: Lake, start: datetime, end: datetime) -> Iterator[list[str] | None]:
+def _pieces(lake: Lake, start: datetime, end: datetime, at_once: int) -> Iterator[list[str] | None]:
     """So many nodes that their minutes fit into memory; None for all, where these do."""
     minutes = lake.count("node_state", start, end)
-    if minutes <= AT_ONCE:
+    if minutes <= at_once:
         yield None
         return
     nodes = sorted(pc.unique(lake.rows("node_state", start, end, ["node"])["node"]).to_pylist())
-    size = max(1, AT_ONCE * len(nodes) // minutes)
+    size = max(1, at_once * len(nodes) // minutes)
     for begin in range(0, len(nodes), size):
         yield nodes[begin : begin + size]
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from advisor.capacity.rightsize import MIB, Rule
-from cohabit.capacity.rightsize_apps import MAX_MINUTES
+from cohabit.capacity.rightsize_apps import USUAL
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "rightsizing.md").read_text()
@@ -29,4 +29,4 @@ def test_the_rules_on_the_page_are_those_of_the_code() -> None:
     assert f"{rule.memory_floor_bytes / MIB:.0f} MiB" in PAGE
     assert f"the largest sample and {rule.memory_margin:.0%}".replace("%", " %") in PAGE
     assert f"{rule.min_windows} at a risk of 5 %, {Rule(risk=0.01).min_windows:,} at 1 %" in PAGE
-    assert f"more than {MAX_MINUTES // 1_000_000} million container-minutes" in PAGE
+    assert f"more than {USUAL.minutes // 1_000_000} million container-minutes" in PAGE

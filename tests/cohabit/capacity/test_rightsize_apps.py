@@ -12,8 +12,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from advisor.capacity.rightsize import Rule
-from cohabit.capacity import rightsize_apps
-from cohabit.capacity.rightsize_apps import rightsized
+from cohabit.capacity.rightsize_apps import Bounds, rightsized
 from cohabit.cli.main import app
 from cohabit.config.errors import CohabitError
 from features.schema.tables import LABELS, NODE_STATE, TABLES
@@ -151,11 +150,10 @@ def test_memory_is_never_below_its_largest_sample(lake: Lake) -> None:
     assert found["batch"].memory.recommended >= GIB * 1.15
 
 
-def test_pieces_of_nodes_give_the_same_as_all_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_nodes_give_the_same_as_all_at_once(lake: Lake) -> None:
     whole = rightsized(lake, 8.0, Rule())
-    monkeypatch.setattr(rightsize_apps, "AT_ONCE", 600)
 
-    assert repr(rightsized(lake, 8.0, Rule())) == repr(whole)
+    assert repr(rightsized(lake, 8.0, Rule(), bounds=Bounds(at_once=600))) == repr(whole)
 
 
 def test_apps_of_several_clusters_are_sized_apart(lake: Lake, tmp_path: Path) -> None:
@@ -180,10 +178,8 @@ def test_apps_of_several_clusters_are_sized_apart(lake: Lake, tmp_path: Path) ->
     }
 
 
-def test_fewer_days_are_looked_at_where_all_do_not_fit_into_memory(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rightsize_apps, "MAX_MINUTES", 0)
-
-    found = rightsized(lake, 1.0, Rule())
+def test_fewer_days_are_looked_at_where_all_do_not_fit_into_memory(lake: Lake) -> None:
+    found = rightsized(lake, 1.0, Rule(), bounds=Bounds(minutes=0))
 
     assert found.until - found.start <= timedelta(hours=1)
     assert all(one.reason for one in found.found)
