@@ -1,7 +1,7 @@
 """Headroom: how much of nodes can be offered until a horizon, and how often use exceeds what was left.
 
 Peers are tuned on the same earlier days. `best_peer_saving` is the largest saving of a peer that is exceeded no more
-often than ours; among them is N-sigma with the N that is best on the judged days themselves, which nobody could know.
+often than ours; among them is N-sigma with the N that is best on the judged days themselves, unknown in advance.
 """
 
 import os
@@ -32,6 +32,7 @@ from models.training.fit_peak import forecast_peaks
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 BIN_S = BIN_US // 1_000_000
 ALIBABA_DAYS = 8
@@ -84,17 +85,24 @@ class Judged:
         return float(longest.max() * BIN_S / 60)
 
 
-def alibaba_nodes(folder: Path) -> Floats:
-    """(16, 2304) largest CPU sample of each five minutes as a share of the machine; NaN in the gaps."""
+def machine_usage(folder: Path) -> tuple[Ints, Ints, Floats]:
+    """Machine, time in seconds, and CPU as a share of it, of each valid row of Alibaba's machine_usage."""
     path = folder / "stream" / "alibaba2018" / "machine_usage.csv.gz"
     names = ["machine", "time_s", "cpu", "memory", "mem_gps", "mkpi", "net_in", "net_out", "disk"]
     rows = csv.read_csv(path, read_options=csv.ReadOptions(column_names=names))
     cpu = rows["cpu"].cast(pa.float64()).to_numpy()
     node = rows["machine"].combine_chunks().dictionary_encode().indices.to_numpy()
-    at = rows["time_s"].to_numpy() // BIN_S
-    valid = (cpu >= 0) & (cpu <= 100) & (at < ALIBABA_DAYS * DAY)
+    valid = (cpu >= 0) & (cpu <= 100)
+    return node[valid].astype(np.int64), rows["time_s"].to_numpy()[valid].astype(np.int64), cpu[valid] / 100
+
+
+def alibaba_nodes(folder: Path) -> Floats:
+    """(16, 2304) largest CPU sample of each five minutes as a share of the machine; NaN in the gaps."""
+    node, time_s, cpu = machine_usage(folder)
+    at = time_s // BIN_S
+    here = at < ALIBABA_DAYS * DAY
     use = np.full((node.max() + 1, ALIBABA_DAYS * DAY), -np.inf)
-    np.maximum.at(use, (node[valid], at[valid].astype(np.int64)), cpu[valid] / 100)
+    np.maximum.at(use, (node[here], at[here]), cpu[here])
     return np.where(np.isfinite(use), use, np.nan)
 
 
@@ -102,6 +110,8 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
     """Ours at the horizon asked for and at a day, next to peers, on held-out nodes and later days."""
     use, parts = _use(arguments, rng)
     bins, seed = round(arguments.horizon * 60 / BIN_S), int(rng.integers(1 << 30))
+    if not 1 <= bins <= DAY or not 0 < arguments.target < 1:
+        raise SystemExit("headroom: give a horizon of 5 to 1440 minutes and a target between 0 and 1")
     asked, day = (_methods(use, parts, h, arguments.target, seed) for h in (bins, DAY))
     ours = asked["ours"]
     peers = [one for name, one in asked.items() if name not in {"ours", "oracle"}]
