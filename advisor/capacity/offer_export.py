@@ -57,7 +57,7 @@ def prometheus_text(cluster: str, at_us: int, offers: Sequence[NodeOffer]) -> st
     for name, kind, value in (
         ("cohabit_headroom_offered", "cores or bytes that best-effort containers may request in addition", _total),
         ("cohabit_headroom_nodes", "nodes that offer something", _some),
-        ("cohabit_headroom_nodes_unknown", "nodes of which too little is known to offer anything", _unknown),
+        ("cohabit_headroom_nodes_unknown", "nodes without an offer: closed, or too little is known", _unknown),
     ):
         lines += [f"# HELP {name} {kind}", f"# TYPE {name} gauge"]
         for (pool, resource, horizon_s), some in _by_pool(offers):

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Resource = Literal["cpu", "memory"]
 RESOURCES: tuple[Resource, ...] = ("cpu", "memory")
-UNITS = {"cpu": "cores", "memory": "bytes"}
 RESERVE = 0.05
 """Share of a node that is never offered: what runs outside containers, and the scheduler's own delay."""
 
@@ -28,8 +27,8 @@ class NodeOffer:
         total: cores or bytes that best-effort containers may request in all, those that are there included.
         peak: cores or bytes that other residents are forecast to use at most; None where that is not known.
         capacity: cores or bytes of the node; None where not described.
-        booked: cores or bytes of best-effort containers that are there.
-        bound_by: `peak`; `interference`: more would slow a resident down too much; `full`; or why nothing is known.
+        booked: cores or bytes that best-effort containers claim which are there; 0 where that is not known.
+        bound_by: `peak`; `interference`: more would slow a resident down too much; `full`; or why nothing is offered.
         reason: the same in a sentence.
     """
 
@@ -54,8 +53,8 @@ class Supply:
     Args:
         capacity: (n,) cores or bytes; NaN where not described.
         peak: (n,) share of the node that older residents are forecast to use at most; NaN where not known.
-        young: (n,) requests of residents that are too young to be forecast; NaN where one of them has no request.
-        booked: (n,) requests of best-effort residents, or their use where they have none.
+        young: (n,) claims of residents that are too young to be forecast; NaN where that of one is not known.
+        booked: (n,) claims of best-effort residents; NaN where that of one is not known.
         cap: (n,) additional best-effort use up to which no resident is slowed down too much; inf where none ever is.
         reserve: share of the node that is never offered.
     """
@@ -72,7 +71,7 @@ def offered(supply: Supply) -> Floats:
     """How much each node offers.
 
     Returns:
-        (n,) cores or bytes, at least 0 and at most the capacity; 0 where capacity, peak or a request is not known.
+        (n,) cores or bytes, at least 0 and at most the capacity; 0 where capacity, peak or a claim is not known.
 
     Raises:
         Nothing.

@@ -63,7 +63,7 @@ class Wanted:
     Args:
         horizons_s: how far ahead, seconds; multiples of five minutes, a day at most.
         risk: share of forecasts that residents may exceed, in (0, 1).
-        days: how much of the past is learnt from.
+        days: how much of the past is trained on, at least two days and the shortest horizon.
         reserve: share of each node that is never offered.
     """
 
@@ -158,7 +158,7 @@ def headroom(
         found += case.offers(horizon_s, wanted)
         if horizon_s == min(wanted.horizons_s):
             over.append(-room(case.supply(wanted.reserve)))
-    held = {resource: _revocable(residents, fleet, resource, end_us) for resource in RESOURCES}
+    held = {resource: _revocable(residents, fleet, resource, young[resource], end_us) for resource in RESOURCES}
     names = fleet.names.to_pylist()
     back = [
         one
@@ -245,14 +245,14 @@ class _Case:
         of, residents, name = self._node_of(), self.residents, self.resource
         sizes = (self.fleet.whole[name], self.fleet.allocatable[name])
         whole, allocatable = (np.where(size > 0, size, np.nan) for size in sizes)
-        request, here = residents.request[name], of >= 0
+        here = of >= 0
         used = residents.use[name] * whole[np.maximum(of, 0)]
         young, booked = np.zeros(len(whole)), np.zeros(len(whole))
         is_young = here & ~residents.best_effort & ~self.counted
         claimed = np.where(np.isfinite(self.while_young), np.fmax(self.while_young, used), np.nan)
         np.add.at(young, of[is_young], claimed[is_young])
         revocable = here & residents.best_effort
-        np.add.at(booked, of[revocable], _first_known(request, used, self.while_young)[revocable])
+        np.add.at(booked, of[revocable], _first_known(residents.request[name], used, self.while_young)[revocable])
         forecast_any = np.isin(np.arange(len(whole)), of[here & self.counted])
         peak = np.where(forecast_any, self.peak * whole / allocatable, 0.0 if self.fleet.placed else np.nan)
         peak[(self.fleet.since_us > self.end_us - YOUNG_US) | self.fleet.closed | ~np.isfinite(whole)] = np.nan
@@ -351,11 +351,13 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _revocable(residents: NodeResidents, fleet: Fleet, resource: Resource, end_us: int) -> list[Revocable]:
-    """Best-effort containers with what they hold, and the work that would be lost with them."""
+def _revocable(
+    residents: NodeResidents, fleet: Fleet, resource: Resource, while_young: Floats, end_us: int
+) -> list[Revocable]:
+    """Best-effort containers with what they claim, as it is booked, and the work that would be lost with them."""
     of = np.asarray(pc.index_in(residents.node, value_set=fleet.names).fill_null(0), np.int64)
-    used = np.nan_to_num(residents.use[resource] * fleet.whole[resource][of])
-    held = np.where(np.isfinite(residents.request[resource]), residents.request[resource], used)
+    used = residents.use[resource] * fleet.whole[resource][of]
+    held = np.nan_to_num(_first_known(residents.request[resource], used, while_young))
     cores = np.nan_to_num(residents.use["cpu"] * fleet.whole["cpu"][of])
     work = cores * np.maximum(end_us - residents.start_us, 0) / 1e6
     rows = np.flatnonzero(residents.best_effort)

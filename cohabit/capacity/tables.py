@@ -109,7 +109,7 @@ def _notes(one: Recommendation) -> list[str]:
         notes.append(f"{one.lowered:,} of {one.cpu.windows:,} minutes lowered, as neighbours added CPU time")
     for name, amount in (("CPU", one.cpu), ("memory", one.memory)):
         if amount.rule == FLOOR:
-            notes.append(f"{name}: the floor speaks, not use")
+            notes.append(f"{name}: the floor binds, not use")
         if isfinite(amount.limit) and amount.recommended > amount.limit:
             notes.append(f"above the {name} limit of now: raise that too")
     return notes

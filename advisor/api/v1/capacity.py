@@ -43,7 +43,7 @@ class OfferReply(Body):
     booked: float
     """Cores or bytes of best-effort containers that are there."""
     bound_by: str
-    """What limits the offer: `peak`, `interference`, `full`, or why it is 0: `stale`, `young`, `unknown`."""
+    """What limits the offer: `peak`, `interference`, `full`, or why it is 0: `stale`, `young`, `unknown`, `closed`."""
     reason: str
     """The limit in a sentence."""
 

@@ -32,7 +32,7 @@ def headroom(
     risk: Annotated[
         float, typer.Option(min=0.001, max=0.5, help="Share of forecasts that residents may exceed.")
     ] = 0.05,
-    days: Annotated[int, typer.Option(min=2, max=31, help="Days of the past that forecasts are trained on.")] = 7,
+    days: Annotated[int, typer.Option(min=3, max=31, help="Days of the past that forecasts are trained on.")] = 7,
     reserve: Annotated[float, typer.Option(min=0, max=0.9, help="Share of each node that is never offered.")] = 0.05,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all offers here.")] = None,
     publish: Annotated[

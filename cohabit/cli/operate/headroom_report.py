@@ -174,7 +174,7 @@ def _show(report: "OfferReport", without: str) -> None:
     console.print(f"up to {at:%Y-%m-%d %H:%M} UTC: {len(nodes)} nodes, of {known} enough is known at every horizon")
     if unknown:
         counts = ", ".join(f"{why} {number}" for why, number in unknown.most_common())
-        console.print(f"nodes that offer no CPU for {_words(horizons[0])} since too little is known: {counts}")
+        console.print(f"nodes without an offer of CPU for {_words(horizons[0])}, by reason: {counts}")
     if without:
         console.print(printable(f"without the limit by interference: {without}"))
     pools = sorted({one.pool for one in report.offers})

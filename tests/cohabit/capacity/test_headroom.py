@@ -191,7 +191,7 @@ def test_the_command_shows_publishes_and_exports(folder: Path, report: OfferRepo
 
     assert ran.exit_code == 0, ran.output
     assert "8 nodes, of 6 enough is known at every horizon" in ran.output
-    assert "nodes that offer no CPU for 1h since too little is known: stale 1, young 1" in ran.output
+    assert "nodes without an offer of CPU for 1h, by reason: stale 1, young 1" in ran.output
     assert "without the limit by interference: no usable snapshot" in ran.output
     assert "residents may exceed what is left for them in 5% of forecasts" in ran.output
     assert "so offers in exports, metrics and messages are 0: run `cohabit features`" in " ".join(ran.output.split())

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from advisor.cluster.snapshot import Snapshot
+from advisor.cluster.snapshot_builder import Offered
 from cohabit.refresh.heard_file import NAME, read_heard, write_heard
 from cohabit.refresh.live_state import LiveState, add
 from features.schema.tables import PROFILES
@@ -38,7 +39,7 @@ class Cluster:
         at_ms = (START_S + (second if arrived is None else arrived)) * 1000
         TopicWriter(self.folder, topic).write([Message(at_ms, b"k", orjson.dumps(value))])
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, offered: Offered | None = None) -> Snapshot:
         with (
             closing(FileCapacities(self.folder)) as capacities,
             closing(FileSource(self.folder, topics_in(self.folder), self.state.position)) as source,
@@ -46,7 +47,7 @@ class Cluster:
             source.stop_at_end()
             metrics = IngestMetrics(CollectorRegistry())
             ingest(source, self.state, Landers(Formats(), capacities), metrics, Event())
-        return self.state.snapshot(PROFILES.schema.empty_table(), version=1)
+        return self.state.snapshot(PROFILES.schema.empty_table(), version=1, offered=offered)
 
 
 @pytest.fixture
@@ -65,6 +66,17 @@ def test_a_snapshot_holds_who_is_where_and_what_each_uses(cluster: Cluster) -> N
     assert snapshot.containers == ("a",)
     assert snapshot.resident_use[:, 0].tolist() == [2.0]
     assert snapshot.as_of_us == (START_S + 61) * 1_000_000
+
+
+def test_offers_of_nodes_are_what_best_effort_containers_that_came_since_have_left(cluster: Cluster) -> None:
+    cluster.send("placements", 0, {"container": "b", "event": "add", "app": "batch", "qos": "BE"})
+    cluster.send("usage", 60, {"container": "b", "interval_s": 30, "app": "batch", "qos": "BE", "cpu_cores": 3.0})
+
+    assert cluster.snapshot().node_offered.size == 0, "nothing is published"
+    assert cluster.snapshot({"n": (4.0, 6.0)}).node_offered.tolist() == [3.0], "6 in all, of which 3 are in use"
+    assert cluster.snapshot({"n": (1.0, 6.0)}).node_offered.tolist() == [1.0]
+    assert cluster.snapshot({"n": (1.0, 2.0)}).node_offered.tolist() == [0.0]
+    assert np.isnan(cluster.snapshot({"other": (4.0, 6.0)}).node_offered).all()
 
 
 def test_another_clusters_rows_are_not_ours(cluster: Cluster) -> None:
