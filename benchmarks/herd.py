@@ -17,7 +17,9 @@ from prometheus_client import CollectorRegistry
 from advisor.cluster.assumed_pod_load import Booked, crowded
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.snapshot import Snapshot, publish
+from advisor.cluster.worker_bus import Journal
 from advisor.placement.encoded_scores import Replies, spell
+from advisor.placement.exact_counts import ExactCounts
 from advisor.placement.model_state import Serving
 from advisor.placement.offer import Offer
 from advisor.placement.prioritizer import Prioritizer
@@ -40,8 +42,6 @@ from models.registry.registry import Registry
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NOON_S = 12 * 3600.0
-PAUSE_S = 0.002
-"""Between pods: 500 a second, what the fastest schedulers do."""
 OFFERED, DECISIONS = 50, 1000
 SWARMS = 6
 """Apps whose pods come, each over the same cluster as it was."""
@@ -119,7 +119,7 @@ def sent_by_all(
     found = {name: np.zeros(SWARMS) for name in (OURS, "alone", "fresh", "blind", "spread", "random")}
     for number, (app, of) in enumerate(zip(apps.tolist(), classes[1:], strict=True)):
         ways: dict[str, Send] = {
-            "alone": guarded(table, scorer),
+            "alone": guarded(table, scorer, site.fresh_folder()),
             "fresh": fresh(table, scorer),
             "blind": lambda of: int(table.cost[table.classes.index(of)].argmin()),
             "spread": least_crowded(cluster.counts.sum(axis=1)),
@@ -138,24 +138,29 @@ def chosen(points: Ints, rng: np.random.Generator) -> int:
     return int(rng.choice(np.flatnonzero(points == points.max())))
 
 
-def guarded(table: ScoreTable, scorer: ModelScorer) -> Send:
-    """One process of ours, each pod on the node it was booked on: a table from before the swarm, and guests."""
-    advisor, loop, turn = _advisor(table, scorer), asyncio.new_event_loop(), counting()
+def guarded(table: ScoreTable, scorer: ModelScorer, folder: Path) -> Send:
+    """One process of ours, each pod on the node it was booked on: a table from before the swarm, and assumed pods.
+
+    All nodes that wait are counted exactly after each pod.
+    """
+    journal, counts = Journal(folder, 0, 2), ExactCounts(Journal(folder, 1, 2), lambda: time_ns() // 1000)
+    advisor, loop, turn = _advisor(table, scorer, journal), asyncio.new_event_loop(), counting()
 
     def send(of: PodClass) -> int:
         number = next(turn)
         loop.run_until_complete(advisor.answer(Offer(of.pending_pod(), str(number), table.nodes)))
-        loop.run_until_complete(asyncio.sleep(PAUSE_S))
+        while counts.listen():
+            counts.count(table, scorer)
         return table.nodes.index(list(advisor.assumed.bookings)[-1].node)
 
     return send
 
 
-def _advisor(table: ScoreTable, scorer: ModelScorer) -> Prioritizer:
+def _advisor(table: ScoreTable, scorer: ModelScorer, journal: Journal) -> Prioritizer:
     nowhere = Path()
     serving = Serving(nowhere, Registry(nowhere), float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
     serving.scorer = scorer
-    made = Prioritizer(serving, nowhere)
+    made = Prioritizer(serving, nowhere, journal=journal)
     made.take(Replies(table, spell(table.nodes)))
     return made
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ class Site:
     folder: Path
     servers: int
     workers: int
+
+    def fresh_folder(self) -> Path:
+        """An empty folder, for the journals of a server within this process."""
+        return Path(tempfile.mkdtemp(dir=self.folder))
 
     @contextmanager
     def running(self, of: PodClass) -> Iterator[Ask]:

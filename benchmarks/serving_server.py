@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from advisor.api.scheduler.raw_http import whole_body
 from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.pending_pod import PodClass
+from advisor.cluster.worker_bus import Journal
 from advisor.placement.feature_log import ServedLog
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
@@ -129,7 +130,7 @@ async def _serve(folder: Path) -> None:
     registry, snapshots = Registry(folder / "registry"), folder / "snapshots"
     serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry(), served)
     table = TableProcess(registry, snapshots, folder / "table")
-    prioritizer = Prioritizer(serving, table.path, Asking(table.asked))
+    prioritizer = Prioritizer(serving, table.path, Asking(table.asked), Journal(folder, 0, 2))
     app = with_baselines(create_scheduler_app(prioritizer), prioritizer)
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http=BoundedProtocol)

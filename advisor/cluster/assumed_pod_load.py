@@ -31,7 +31,6 @@ class Booked:
         node: where it is assumed.
         of: its class.
         at_us: since when.
-        own: whether it is this process that computes exactly what it costs.
         group: it belongs to; empty for none.
         reservation: the reservation of its node; empty for none.
     """
@@ -40,7 +39,6 @@ class Booked:
     node: str
     of: PodClass
     at_us: int
-    own: bool = True
     group: str = ""
     reservation: str = ""
 

@@ -1,4 +1,4 @@
-"""Journal: messages between the workers of one server, each in its own file that the others follow. An edge.
+"""Journal: messages between the processes of one server, each in its own file that the others follow. An edge.
 
 A worker reads before it answers, so that it knows every pod that another worker assumed before. Files rather than
 sockets: no message is lost to a full queue, no worker is woken, and a late worker reads earlier messages.
@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 
 log = structlog.get_logger()
@@ -32,6 +33,11 @@ class Coming(msgspec.Struct, frozen=True, array_like=True, tag="coming"):
     at_us: int
     group: str = ""
     reservation: str = ""
+
+
+def booked_of(coming: Coming) -> Booked:
+    """The assumed pod of a message."""
+    return Booked(coming.uid, coming.node, coming.of, coming.at_us, coming.group, coming.reservation)
 
 
 class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):
@@ -117,12 +123,12 @@ def _said(text: bytes) -> Iterator[News]:
 
 @dataclass
 class Journal:
-    """One worker's word to the others, and theirs to it.
+    """One process's messages to the others, and theirs to it.
 
     Args:
-        folder: of all workers' files, and no others.
-        number: of this worker.
-        workers: how many there are, from 0.
+        folder: of all journals.
+        number: of this process: of a worker, or after the last worker that of the score table's process.
+        workers: how many processes there are, from 0.
     """
 
     folder: Path

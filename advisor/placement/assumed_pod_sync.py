@@ -1,37 +1,28 @@
 """Assumed pods, counted in scores before they are observed: approximately at once, exactly soon after. An edge.
 
-This process publishes its assumed pods to the other workers and to other servers, which count them too. The worker
-that assumed the newest pod on a node computes the node's cost and publishes it.
+This process publishes its assumed pods to the other workers and to other servers, which count them too. The process
+of the score table computes exact costs of their nodes and publishes those, see advisor.placement.exact_counts.
 """
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 
-import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.pod_groups import Groups
-from advisor.cluster.worker_bus import Coming, Counted, Journal
+from advisor.cluster.worker_bus import Coming, Counted, Journal, booked_of
 from advisor.placement.encoded_scores import Replies
 from advisor.placement.reservations import Reservations
-from advisor.scoring.score_table import with_assumed
-from advisor.scoring.scorer import ModelScorer
-
-log = structlog.get_logger()
-Exact = dict[str, dict[PodClass, tuple[int, float]]]
 
 KEPT_US = 120_000_000
 """Two metric intervals."""
 MAX_BOOKED = 20_000
 """Bookings at once; older ones end sooner when there are more."""
-MAX_CORRECTED, MAX_RECENT, MAX_WAITING = 8, 4, 256
-"""Nodes and classes rescored at once for assumed pods, and nodes waiting; the oldest keep approximate counts."""
+MAX_COUNTS = 1024
+"""Nodes whose newest exact costs are kept for the next table; of more the oldest are dropped."""
 LONGEST_UID, LONGEST_GROUP = 253, 512
 
 
@@ -99,32 +90,26 @@ class Bookings:
 
 @dataclass
 class AssumedPods:
-    """Assumed pods. Everything runs on one event loop except `among` and the scoring.
+    """Assumed pods. Everything runs on one event loop except `among`.
 
     Args:
         now_us: the clock.
-        scorer: the newest one; None before there is one.
         journal: where the workers of this server exchange assumed pods; None with one worker.
         others: publishes to the other servers an assumed pod that this one placed.
         reservations: reservations; a pod holds its own while it is assumed and once it is a resident.
     """
 
     now_us: Callable[[], int]
-    scorer: Callable[[], ModelScorer | None]
     journal: Journal | None = None
     others: Callable[[Booked], None] = no_peers
     reservations: Reservations = field(default_factory=Reservations)
     replies: Replies | None = field(default=None, init=False)
     bookings: Bookings = field(default_factory=Bookings, init=False)
     groups: Groups = field(default_factory=Groups, init=False)
-    _correcting: bool = field(default=False, init=False)
-    _crowded: dict[str, None] = field(default_factory=dict, init=False)
-    """Nodes with approximate counts of assumed pods that this worker must count exactly, the newest last."""
-    _recent: dict[PodClass, None] = field(default_factory=dict, init=False)
-    """Classes that were booked, the newest last."""
-    _early: dict[str, Counted] = field(default_factory=dict, init=False)
-    """By node the counts received for a table that is not loaded yet."""
-    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
+    behind: bool = field(default=False, init=False)
+    """Whether counts were received for a newer table than this one."""
+    _counts: dict[str, Counted] = field(default_factory=dict, init=False)
+    """By node the newest exact costs, also those for a table that is not loaded yet; the newest last."""
 
     def measure(self, metrics: CollectorRegistry) -> None:
         """Gauges of assumed pods, and of the table they are counted in."""
@@ -167,7 +152,7 @@ class AssumedPods:
         heard = list(self.journal.heard())
         for news in heard:
             if isinstance(news, Coming):
-                self._count(Booked(news.uid, news.node, news.of, news.at_us, False, news.group, news.reservation))
+                self._count(booked_of(news))
         for news in heard:
             if isinstance(news, Counted):
                 self._take_counted(news)
@@ -188,11 +173,9 @@ class AssumedPods:
             self.groups.landed(uid, node)
         if replies is not None:
             replies.arrive_all(self.bookings)
-            for booked in self.bookings:
-                self._line_up(booked)
-            self.replies = replies
-            early, self._early = self._early, {}
-            for news in early.values():
+            self.replies, self.behind = replies, False
+            kept, self._counts = self._counts, {}
+            for news in kept.values():
                 self._take_counted(news)
         if len(self.bookings):
             for booked in self.bookings.settle(arrived, self.now_us()):
@@ -208,62 +191,21 @@ class AssumedPods:
             self.reservations.ended(one, None)
         if booked.reservation:
             self.reservations.hold(booked)
-        self._recent.pop(booked.of, None)
-        self._recent[booked.of] = None
-        self._line_up(booked)
         if self.replies is not None:
             for one in ended:
                 self.replies.leave(one)
             self.replies.arrive(booked)
-        if booked.own and not self._correcting:
-            self._correcting = True
-            asyncio.get_running_loop().call_soon(self._correct)
 
-    def _line_up(self, booked: Booked) -> None:
-        """The worker that assumed the newest pod on a node counts the node exactly."""
-        self._crowded.pop(booked.node, None)
-        if booked.own:
-            self._crowded[booked.node] = None
-
-    def _correct(self) -> None:
-        """Score the nodes of assumed pods for the most recently requested classes, in a thread."""
-        self.listen()
-        scorer, nodes = self.scorer(), list(self._crowded)[-MAX_CORRECTED:]
-        if scorer is None or self.replies is None or not nodes:
-            self._correcting = False
-            return
-        for node in nodes:
-            del self._crowded[node]
-        while len(self._crowded) > MAX_WAITING:
-            del self._crowded[next(iter(self._crowded))]
-        while len(self._recent) > MAX_RECENT:
-            del self._recent[next(iter(self._recent))]
-        classes = [of for of in self._recent if of in self.replies.row_of]
-        there = self.bookings.on(set(nodes))
-        work = partial(with_assumed, scorer, there, nodes, classes)
-        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        future.add_done_callback(partial(self._corrected, self.replies, there))
-
-    def _corrected(self, replies: Replies, there: list[Booked], work: "asyncio.Future[Exact]") -> None:
-        if not work.cancelled() and (error := work.exception()) is not None:
-            log.error("assumed pods are counted approximately", error=repr(error))
-        elif not work.cancelled() and replies is self.replies:
-            counted, table = Counter(one.node for one in there), replies.table
-            for node, exact in work.result().items():
-                spelled = tuple((of, points, cost) for of, (points, cost) in exact.items())
-                news = Counted(table.version, table.bundle, node, counted[node], spelled)
-                if self._take_counted(news) and self.journal is not None:
-                    self.journal.publish(news)
-        self._correct()
-
-    def _take_counted(self, news: Counted) -> bool:
-        """Whether what was computed still holds; where assumed pods came or went meanwhile the node is queued again."""
+    def _take_counted(self, news: Counted) -> None:
+        """Take exact costs, unless assumed pods came or went on the node meanwhile: it is counted again then."""
         table = self.replies.table if self.replies is not None else None
+        if table is not None and news.version < table.version:
+            return
+        self._counts.pop(news.node, None)
+        self._counts[news.node] = news
+        if len(self._counts) > MAX_COUNTS:
+            del self._counts[next(iter(self._counts))]
         if self.replies is None or table is None or (news.version, news.bundle) != (table.version, table.bundle):
-            if len(self._early) < MAX_WAITING and (table is None or news.version >= table.version):
-                self._early[news.node] = news
-            return False
-        if self.bookings.count(news.node) != news.assumed:
-            return False
-        self.replies.correct(news.node, {of: (points, cost) for of, points, cost in news.exact})
-        return True
+            self.behind = True
+        elif self.bookings.count(news.node) == news.assumed:
+            self.replies.correct(news.node, {of: (points, cost) for of, points, cost in news.exact})

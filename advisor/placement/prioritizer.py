@@ -187,7 +187,7 @@ class Prioritizer:
         serving: snapshot, bundle, clock and counters.
         table: file of the score table; None scores every request anew.
         want: called with every requested class, and whether the table lacks it.
-        journal: where the workers of this server exchange assumed pods.
+        journal: where the processes of this server exchange assumed pods; None counts them approximately.
         others: publishes assumed pods to other servers.
     """
 
@@ -207,8 +207,7 @@ class Prioritizer:
     def __post_init__(self) -> None:
         serving, metrics = self.serving, self.serving.metrics
         self.reservations = Reservations(serving.now_us, metrics)
-        parts = self.journal, self.others, self.reservations
-        self.assumed = AssumedPods(serving.now_us, lambda: serving.scorer, *parts)
+        self.assumed = AssumedPods(serving.now_us, self.journal, self.others, self.reservations)
         self.exact = ExactSource(serving)
         self.from_table = TableSource(serving, self.assumed, self.exact, self.want)
         self._seconds = Histogram(
@@ -272,6 +271,10 @@ class Prioritizer:
         """Why the next answer may be neutral, also before the first table; empty when it will not be."""
         waiting = self.table is not None and self.replies is None
         return self.serving.problem() or ("no_table" if waiting else "")
+
+    def is_behind(self) -> bool:
+        """Whether there is a table that answers do not come from yet: the first one, or one that counts are for."""
+        return self.table is not None and (self.assumed.behind or (self.replies is None and self.table.exists()))
 
     def newer(self) -> Replies | None:
         """The table's replies, if its file has changed; for the reloading thread."""

@@ -22,6 +22,7 @@ from advisor.ui.app import PageRouter, create_pages
 from advisor.ui.site.identity import Entrance
 from cohabit.server.metrics_sum import Together
 from cohabit.server.reload import keep_fresh
+from cohabit.server.saved_table import restore
 from cohabit.server.score_table_process import TableProcess
 from cohabit.server.sockets import HOST, App, Certificates, address, free_socket, listen, secured_by
 from cohabit.server.workers import Shared, Source, Workers
@@ -101,8 +102,9 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         free_socket(front.port, host=front.host) as main,
         free_socket(schedulers.port, schedulers.tries, schedulers.host) as scheduler,
         tempfile.TemporaryDirectory(prefix="cohabit-serve-") as name,
-        closing(TableProcess(source.registry, source.snapshots, Path(name) / "table")) as table,
+        closing(TableProcess(source.registry, source.snapshots, Path(name) / "table", schedulers.workers)) as table,
     ):
+        restore(table.path, source.snapshots, serving.bundle)
         shared = Shared(
             Path(name),
             table.asked,
@@ -138,6 +140,7 @@ async def _run(
         table.ensure()
         workers.ensure()
 
+    prioritizer.take(prioritizer.newer())
     fresh = asyncio.create_task(keep_fresh(prioritizer, each_time))
     await listen(apps, ready, workers.stop)
     fresh.cancel()

@@ -12,7 +12,7 @@ from cohabit.config.malloc_trim import GivingBack
 
 log = structlog.get_logger(__name__)
 
-RELOAD_EVERY_S = 1.0
+RELOAD_EVERY_S, LOOK_S = 1.0, 0.1
 
 
 async def keep_fresh(prioritizer: Prioritizer, each_time: Callable[[], None], every_s: float = RELOAD_EVERY_S) -> None:
@@ -41,6 +41,16 @@ async def keep_fresh(prioritizer: Prioritizer, each_time: Callable[[], None], ev
                 [failed] = await asyncio.gather(step(), return_exceptions=True)
                 if failed is not None:
                     log.error("reload failed; what was loaded stays", error=repr(failed))
-            await asyncio.sleep(every_s)
+            await _until_due(prioritizer, every_s)
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
+
+
+async def _until_due(prioritizer: Prioritizer, every_s: float) -> None:
+    """Wait until the next reload: less long where a newer table is known to be there."""
+    left_s = every_s
+    while left_s > 0:
+        await asyncio.sleep(min(left_s, LOOK_S))
+        left_s -= LOOK_S
+        if prioritizer.is_behind():
+            return

@@ -1,7 +1,8 @@
 """Tabling: a process of its own that keeps the score table, so that no request waits for it. An edge.
 
 It follows the snapshots and the bundle, computes what changed for the classes that are asked for, and replaces the
-table's file. The workers send it the classes in use through a pipe; an unused class is dropped.
+table's file. The workers send it the classes in use through a pipe; an unused class is dropped. It also counts
+assumed pods exactly, within a budget of CPU time.
 """
 
 import contextlib
@@ -12,19 +13,23 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from time import monotonic, time_ns
+from threading import Thread
+from time import monotonic, sleep, thread_time, time_ns
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from advisor.cluster.pending_pod import PodClass
+from advisor.cluster.worker_bus import Journal
 from advisor.errors import Contained, NoTable
+from advisor.placement.exact_counts import CpuBudget, ExactCounts
 from advisor.placement.model_state import Serving
 from advisor.scoring.score_table import ScoreTable, begun, followed, widened
 from advisor.scoring.score_table_file import read_table, write_table
 from advisor.scoring.scorer import ModelScorer
 from cohabit.config.logs import set_up_logs
 from cohabit.config.malloc_trim import give_back_for_good
+from cohabit.server.saved_table import NAME, Saving
 from models.registry.registry import Registry
 
 log = structlog.get_logger()
@@ -41,6 +46,10 @@ MAX_CLASSES = 512
 """The most recently asked for are kept."""
 WAIT_S = 0.2
 NICENESS = 5
+LISTEN_S = 0.01
+"""Between looks for assumed pods."""
+COUNT_SHARE, COUNT_BURST_S = 0.2, 1.0
+"""Budget of exact counts: a fifth of a core, and a second of it in a burst."""
 ENDED_WITHIN_S = 2.0
 
 
@@ -58,6 +67,8 @@ class Tabling:
     table: ScoreTable | None = field(default=None, init=False)
     behind: bool = field(default=False, init=False)
     """Whether classes are asked for that the next step would begin."""
+    written: tuple[ScoreTable, ModelScorer] | None = field(default=None, init=False)
+    """The table in the file, and the scorer that it is of; read by another thread."""
     _scorer: ModelScorer | None = field(default=None, init=False)
     _asked: dict[PodClass, float] = field(default_factory=dict, init=False)
 
@@ -92,6 +103,7 @@ class Tabling:
         ):
             return False
         write_table(self.path, self.table)
+        self.written = self.table, scorer
         return True
 
     def _over(self, scorer: ModelScorer) -> ScoreTable:
@@ -137,12 +149,14 @@ class TableProcess:
     Args:
         registry: of bundles.
         snapshots: folder of snapshots.
-        path: the table's file.
+        path: the table's file, in the folder of the journals.
+        workers: how many answer.
     """
 
     registry: Registry
     snapshots: Path
     path: Path
+    workers: int = 1
     asked: Connection = field(init=False)
     """The pipe of classes in use, see Asking."""
     _hears: Connection = field(init=False)
@@ -164,7 +178,8 @@ class TableProcess:
         if self._process is not None:
             log.error("the process of the table ended; started again", exitcode=self._process.exitcode)
         arguments = (self.registry, self.snapshots, self.path, self._hears, os.getpid())
-        self._process = CONTEXT.Process(target=keep, args=arguments, daemon=True, name="cohabit-table")
+        more = {"workers": self.workers}
+        self._process = CONTEXT.Process(target=keep, args=arguments, kwargs=more, daemon=True, name="cohabit-table")
         self._process.start()
 
     def close(self) -> None:
@@ -178,22 +193,52 @@ class TableProcess:
         self._hears.close()
 
 
-def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, parent: int) -> None:
+def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, parent: int, *, workers: int) -> None:
     """Keep the table until the parent is gone."""
     set_up_logs("WARNING")
     give_back_for_good(apart=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry())
-    tabling = Tabling(serving, path)
-    with contextlib.suppress(NoTable):  # after a death the table goes on with the classes it had
-        for of in read_table(path).classes:
-            tabling.ask(of, monotonic())
+    serving = Serving(snapshots, registry, float("inf"), now_us, CollectorRegistry())
+    tabling, saving = Tabling(serving, path), Saving(path, snapshots)
+    for of in _classes_before(path, snapshots / NAME):
+        tabling.ask(of, monotonic())
+    counts = ExactCounts(Journal(path.parent, workers, workers + 1), now_us)
+    Thread(target=count_exactly, args=(counts, tabling), daemon=True).start()
     while os.getppid() == parent:
         with Contained(log, "the table stays as it was"):
             tabling.step(monotonic())
+            saving.save(monotonic())
         with contextlib.suppress(EOFError):  # all others are gone
             wait_s = 0.0 if tabling.behind else WAIT_S
             while asked.poll(wait_s):
                 tabling.ask(asked.recv(), monotonic())
                 wait_s = 0.0
+
+
+def now_us() -> int:
+    """The clock."""
+    return time_ns() // 1000
+
+
+def _classes_before(*tables: Path) -> tuple[PodClass, ...]:
+    """Classes of the first table that can be read: after a death or a restart they are asked for again."""
+    for path in tables:
+        with contextlib.suppress(NoTable):
+            return read_table(path).classes
+    return ()
+
+
+def count_exactly(counts: ExactCounts, tabling: Tabling) -> None:
+    """Count assumed pods for as long as the process lives."""
+    budget = CpuBudget(COUNT_SHARE, COUNT_BURST_S)
+    while True:
+        with Contained(log, "assumed pods are counted approximately"):
+            if (written := tabling.written) is not None:
+                counts.follow(*written)
+            if counts.listen() and written is not None and budget.allows(monotonic()):
+                began_s = thread_time()
+                counts.count(*written)
+                budget.spend(thread_time() - began_s)
+                continue
+        sleep(LISTEN_S)

@@ -111,7 +111,7 @@ class Shared:
         """One that shares assumed pods with the other workers, and its peers."""
         secured = None if self.certificates is None else shown_by(self.certificates)
         peers = Peers(self.peers, serving.now_us, serving.metrics, secured)
-        journal = Journal(self.folder, number, self.workers) if self.workers > 1 else None
+        journal = Journal(self.folder, number, self.workers + 1)  # the last one is of the table's process
         return Prioritizer(serving, self.table, Asking(self.asked), journal, peers), peers
 
 
@@ -179,6 +179,7 @@ def work(source: Source, shared: Shared, number: int, bound: socket.socket, pare
     async def answer() -> None:
         gc.collect()
         gc.freeze()  # what is loaded stays: searching it for garbage would stop all answers for a tenth of a second
+        prioritizer.take(prioritizer.newer())
         fresh = asyncio.create_task(keep_fresh(prioritizer, each_time))
         await listen([(create_scheduler_app(prioritizer, refusing=shared.refusing), bound, secured)])
         fresh.cancel()

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry
@@ -14,10 +16,12 @@ from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.worker_bus import Journal
-from advisor.placement.assumed_pod_sync import no_peers
+from advisor.placement.assumed_pod_sync import KEPT_US, no_peers
+from advisor.placement.exact_counts import NODES_AT_ONCE, CpuBudget, ExactCounts
 from advisor.placement.model_state import Serving
 from advisor.placement.offer import Offer
 from advisor.placement.prioritizer import Prioritizer
+from advisor.scoring.score_table import with_assumed
 from cohabit.server.score_table_process import Tabling
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
@@ -33,46 +37,67 @@ def process(process: Process) -> Process:
 
 
 @pytest.fixture
-def table(process: Process, tmp_path: Path) -> Path:
+def table(process: Process, tmp_path: Path) -> Tabling:
     tabling = Tabling(process.serving, tmp_path / "table")
     for of in (WEB, PodClass("batch", True)):
         tabling.ask(of, 0.0)
     tabling.step(0.0)
     tabling.step(0.1)
     tabling.step(0.2)
-    return tabling.path
+    return tabling
+
+
+@dataclass
+class Site:
+    """Workers of one server, and the counts of the process that keeps their table."""
+
+    workers: list[Prioritizer]
+    counts: ExactCounts
+
+    def settle(self, over: Tabling) -> None:
+        """Count until no node waits, and let all workers hear it."""
+        assert over.written is not None
+        self.counts.follow(*over.written)
+        while self.counts.listen():
+            self.counts.count(*over.written)
+        for worker in self.workers:
+            worker.assumed.listen()
 
 
 def started(
-    process: Process, table: Path, journal: Journal | None = None, others: Callable[[Booked], None] = no_peers
+    process: Process, table: Tabling, journal: Journal | None = None, others: Callable[[Booked], None] = no_peers
 ) -> Prioritizer:
     """A worker with the table; each counts its metrics by itself."""
     own = Serving(process.snapshots, process.registry, 120.0, lambda: process.now_us, CollectorRegistry())
     own.reload()
-    made = Prioritizer(own, table, journal=journal, others=others)
+    made = Prioritizer(own, table.path, journal=journal, others=others)
     made.take(made.newer())
     return made
 
 
+@contextmanager
+def site(
+    process: Process, table: Tabling, folder: Path, workers: int, others: Callable[[Booked], None] = no_peers
+) -> Iterator[Site]:
+    folder.mkdir()
+    with ExitStack() as stack:
+        journals = [stack.enter_context(closing(Journal(folder, n, workers + 1))) for n in range(workers + 1)]
+        made = [started(process, table, journal, others) for journal in journals[:-1]]
+        yield Site(made, ExactCounts(journals[-1], lambda: process.now_us))
+
+
 async def ask(prioritizer: Prioritizer, uid: str, app: str = "web") -> list[int]:
     reply = json.loads((await prioritizer.answer(Offer(PendingPod(app), uid, NODES))).body)
-    await settled(prioritizer)
     return [entry["Score"] for entry in reply]
 
 
-async def settled(*of: Prioritizer) -> None:
-    """Until no node waits to be counted exactly."""
-    while any(one.assumed._correcting for one in of):
-        await asyncio.sleep(0.001)
-
-
-def in_turns(prioritizers: Sequence[Prioritizer], pods: int = PODS) -> list[list[int]]:
-    """What each pod is told, each asking another one."""
-
-    async def all_of_them() -> list[list[int]]:
-        return [await ask(prioritizers[n % len(prioritizers)], f"pod-{n}") for n in range(pods)]
-
-    return asyncio.run(all_of_them())
+def in_turns(of: Site, table: Tabling, pods: int = PODS) -> list[list[int]]:
+    """What each pod is told, each asking another worker; nodes are counted exactly in between."""
+    said = []
+    for number in range(pods):
+        said.append(asyncio.run(ask(of.workers[number % len(of.workers)], f"pod-{number}")))
+        of.settle(table)
+    return said
 
 
 def nodes_of(prioritizer: Prioritizer) -> dict[str, str]:
@@ -80,71 +105,129 @@ def nodes_of(prioritizer: Prioritizer) -> dict[str, str]:
     return {booked.uid: booked.node for booked in prioritizer.assumed.bookings}
 
 
-def workers(process: Process, table: Path, folder: Path, stack: ExitStack, many: int = 3) -> list[Prioritizer]:
-    folder.mkdir()
-    return [
-        started(process, table, stack.enter_context(closing(Journal(folder, number, many)))) for number in range(many)
-    ]
+def test_workers_that_take_turns_answer_as_one_does(process: Process, table: Tabling, tmp_path: Path) -> None:
+    with site(process, table, tmp_path / "one", 1) as alone, site(process, table, tmp_path / "three", 3) as many:
+        assert in_turns(many, table) == in_turns(alone, table)
+        assert all(nodes_of(one) == nodes_of(alone.workers[0]) for one in many.workers)
+        assert len(set(nodes_of(alone.workers[0]).values())) > 1, "else nothing was spread"
 
 
-def test_workers_that_take_turns_answer_as_one_does(process: Process, table: Path, tmp_path: Path) -> None:
-    alone = started(process, table)
-    said = in_turns([alone])
-    with ExitStack() as stack:
-        many = workers(process, table, tmp_path / "journals", stack)
-        assert in_turns(many) == said
-        assert all(nodes_of(one) == nodes_of(alone) for one in many)
-    assert len(set(nodes_of(alone).values())) > 1, "else nothing was spread"
-
-
-def test_a_retry_that_reaches_another_worker_counts_once(process: Process, table: Path, tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        one, other, third = workers(process, table, tmp_path / "journals", stack)
+def test_a_retry_that_reaches_another_worker_counts_once(process: Process, table: Tabling, tmp_path: Path) -> None:
+    with site(process, table, tmp_path / "journals", 3) as of:
+        one, other, third = of.workers
         for _ in range(5):
             asyncio.run(ask(one, "pod"))
             asyncio.run(ask(other, "pod"))
         assert len(nodes_of(one)) == len(nodes_of(other)) == len(nodes_of(third)) == 1
 
 
-def test_what_a_worker_counted_of_a_newer_table_is_kept_until_that_is_here(
-    process: Process, table: Path, tmp_path: Path
+def exactly(process: Process, table: Tabling, of: Site, node: str) -> tuple[int, float]:
+    """Points and cost of web on a node, its assumed pods scored as residents."""
+    assert table.written is not None
+    there = of.counts.bookings.on([node])
+    return with_assumed(table.written[1], there, [node], [WEB])[node][WEB]
+
+
+def test_every_worker_says_what_the_model_says_of_assumed_pods(
+    process: Process, table: Tabling, tmp_path: Path
 ) -> None:
-    with ExitStack() as stack:
-        one, other, _ = workers(process, table, tmp_path / "journals", stack)
-        in_turns([one], 30)
-        other.assumed.listen()
+    with site(process, table, tmp_path / "journals", 2) as of:
+        in_turns(of, table, 20)
+        for worker in of.workers:
+            assert worker.replies is not None
+            rows = worker.replies.rows(NODES)
+            said = zip(worker.replies.points(WEB, rows).tolist(), worker.replies.costs(WEB, rows), strict=True)
+            assert [(p, float(np.float32(c))) for p, c in said] == [exactly(process, table, of, n) for n in NODES]
+
+
+def test_costs_counted_for_a_newer_table_are_kept_until_that_is_here(
+    process: Process, table: Tabling, tmp_path: Path
+) -> None:
+    with site(process, table, tmp_path / "journals", 2) as of:
+        in_turns(of, table, 30)
         process.publish(snapshot(12, version=2))
-        tabling = Tabling(process.serving, table)
-        tabling.ask(WEB, 0.0)
-        tabling.step(1.0)
+        table.step(1.0)
+        of.settle(table)
+        one, other = of.workers
+        assert one.is_behind(), "so that it loads the table at once"
 
-        async def one_first() -> None:
-            one.serving.reload()
-            one.take(one.newer())
-            one.assumed.book(Booked("pod-x", "n1", WEB, process.now_us))
-            await settled(one)
-            other.assumed.listen()
-            other.serving.reload()
-            other.take(other.newer())
+        for worker in of.workers:
+            worker.serving.reload()
+            worker.take(worker.newer())
 
-        asyncio.run(one_first())
+        assert not one.is_behind()
         assert one.replies is not None
-        assert other.replies is not None
         rows = one.replies.rows(NODES)
+        assert one.replies.points(WEB, rows).tolist() == [exactly(process, table, of, node)[0] for node in NODES]
+        assert other.replies is not None
         assert one.replies.points(WEB, rows).tolist() == other.replies.points(WEB, rows).tolist()
 
 
-def test_a_server_tells_another_one_which_counts_as_if_it_had_been_asked(process: Process, table: Path) -> None:
-    told = list[Booked]()
-    here, there = started(process, table, others=told.append), started(process, table)
-    said = in_turns([here], 40)
-    with TestClient(create_scheduler_app(there)) as client:
-        for booked in told:
-            entry = {"uid": booked.uid, "node": booked.node, "app": "web", "best_effort": False, "age_us": 5}
-            assert client.post("/assumed-pods", json=[entry]).status_code == 204
+def test_a_class_more_in_the_table_leaves_exact_costs_as_they_were(
+    process: Process, table: Tabling, tmp_path: Path
+) -> None:
+    with site(process, table, tmp_path / "journals", 1) as of:
+        in_turns(of, table, 20)
+        [one] = of.workers
+        assert one.replies is not None
+        before = one.replies.points(WEB, one.replies.rows(NODES)).tolist()
 
-    assert nodes_of(there) == nodes_of(here)
-    assert len(said) == len(told) == 40
+        table.ask(PodClass("web", True), 2.0)
+        assert table.step(2.0)
+        one.take(one.newer())
+
+        assert one.replies.points(WEB, one.replies.rows(NODES)).tolist() == before
+
+
+def test_observed_and_overdue_pods_are_no_longer_counted(process: Process, table: Tabling, tmp_path: Path) -> None:
+    with site(process, table, tmp_path / "journals", 1) as of:
+        in_turns(of, table, 5)
+        assert len(of.counts.bookings) == 5
+        process.now_us += KEPT_US + 1
+        process.publish(snapshot(12, version=2))
+        table.step(1.0)
+        of.settle(table)
+        assert len(of.counts.bookings) == 0
+
+
+def test_nodes_with_several_assumed_pods_are_counted_first(process: Process, table: Tabling, tmp_path: Path) -> None:
+    with site(process, table, tmp_path / "journals", 1) as of:
+        assert table.written is not None
+        [one] = of.workers
+        for number, node in enumerate(["n0", "n0", *(f"n{number}" for number in range(1, NODES_AT_ONCE + 3))]):
+            one.assumed.book(Booked(f"pod-{number}", node, WEB, process.now_us))
+        assert one.journal is not None
+        assert of.counts.listen()
+
+        assert of.counts.count(*table.written) == NODES_AT_ONCE
+
+        assert "n0" in {news.node for news in one.journal.heard()}, "the oldest, and the only one of two"
+
+
+def test_the_budget_is_a_share_of_elapsed_time_and_a_burst() -> None:
+    budget = CpuBudget(share=0.25, most_s=1.0)
+    assert budget.allows(0.0)
+    budget.spend(1.5)
+    assert not budget.allows(1.9), "0.5 s too much are earned in 2 s"
+    assert budget.allows(2.1)
+    budget.spend(0.1)
+    assert budget.allows(1e6)
+    budget.spend(1.0)
+    assert not budget.allows(1e6), "no more than a burst is saved"
+
+
+def test_a_server_publishes_to_another_one_which_counts_as_if_it_had_been_asked(
+    process: Process, table: Tabling, tmp_path: Path
+) -> None:
+    told, there = list[Booked](), started(process, table)
+    with site(process, table, tmp_path / "journals", 1, others=told.append) as here:
+        said = in_turns(here, table, 40)
+        with TestClient(create_scheduler_app(there)) as client:
+            for booked in told:
+                entry = {"uid": booked.uid, "node": booked.node, "app": "web", "best_effort": False, "age_us": 5}
+                assert client.post("/assumed-pods", json=[entry]).status_code == 204
+        assert nodes_of(there) == nodes_of(here.workers[0])
+        assert len(said) == len(told) == 40
 
 
 @pytest.mark.parametrize(
@@ -160,14 +243,14 @@ def test_a_server_tells_another_one_which_counts_as_if_it_had_been_asked(process
         json.dumps([{"uid": f"u{n}", "node": "n0", "app": "web", "best_effort": False} for n in range(1001)]),
     ],
 )
-def test_what_no_server_of_ours_would_tell_is_refused_whole(process: Process, table: Path, body: str) -> None:
+def test_what_no_server_of_ours_would_tell_is_refused_whole(process: Process, table: Tabling, body: str) -> None:
     there = started(process, table)
     with TestClient(create_scheduler_app(there)) as client:
         assert client.post("/assumed-pods", content=body).status_code == 400
     assert nodes_of(there) == {}
 
 
-def test_apps_and_nodes_that_are_not_known_do_no_harm(process: Process, table: Path) -> None:
+def test_apps_and_nodes_that_are_not_known_do_no_harm(process: Process, table: Tabling) -> None:
     there = started(process, table)
     entry = {"uid": "u", "node": "far-away", "app": "never-heard-of", "best_effort": False}
     with TestClient(create_scheduler_app(there)) as client:
@@ -177,7 +260,7 @@ def test_apps_and_nodes_that_are_not_known_do_no_harm(process: Process, table: P
     assert nodes_of(there) == {"u": "far-away", "v": "n1"}
 
 
-def test_a_uid_beyond_all_measure_is_not_kept(process: Process, table: Path) -> None:
+def test_a_uid_beyond_all_measure_is_not_kept(process: Process, table: Tabling) -> None:
     alone = started(process, table)
 
     asyncio.run(ask(alone, "u" * 1000))

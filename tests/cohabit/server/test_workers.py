@@ -22,12 +22,16 @@ from advisor.api.scheduler.peers import LONGEST_US, booking_message
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.database.engine import writing
+from advisor.errors import NoTable
 from advisor.placement.reservation_store import add_reservations
+from advisor.scoring.score_table_file import read_table
 from cohabit.config.errors import BadSettings
 from cohabit.config.settings import read_settings
 from cohabit.server.peer_discovery import Peers, others
+from cohabit.server.saved_table import NAME
 from cohabit.server.score_table_process import NICENESS
 from cohabit.server.sockets import free_socket
+from tests.advisor.clusters import APPS
 from tests.advisor.running import fill, until_ready
 from tests.advisor.steered import reservation
 from tests.advisor.stores import migrated_store
@@ -67,7 +71,7 @@ class Served:
         """Sum over all labels."""
         with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310
             lines = reply.read().decode().splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}[ {{]", line))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{re.escape(name)}[ {{]", line))
 
     def table(self) -> int:
         """The process of the table: the one that is less urgent."""
@@ -241,6 +245,28 @@ def test_a_table_process_that_was_killed_hears_of_new_classes_when_it_is_back(pa
     )
 
     assert server.table() != killed
+
+
+def test_a_restarted_server_answers_all_requests_from_the_table_that_it_had(folder: Path) -> None:
+    words, classes = ("--scheduler-port", "0", "--workers", "2"), set(APPS)
+    saved = folder / "snapshots" / NAME
+
+    def all_saved() -> bool:
+        with suppress(NoTable):
+            return classes <= {of.app for of in read_table(saved).classes}
+        return False
+
+    with serve(folder, *words) as server:
+        until_ready(server.main, server.scheduler)
+        until(lambda: bool([server.ask(app=app) for app in classes]) and all_saved(), "the table is saved")
+        server.process.kill()
+
+    with serve(folder, *words) as server:
+        until(lambda: len(server.workers()) == 1, "the other worker listens")
+        for number in range(60):
+            server.ask(f"back-{number}", app=APPS[number % len(APPS)])
+        until(lambda: server.metric("cohabit_score_requests_total") == 60, "all counted")
+        assert server.metric('cohabit_score_requests_total{reason="",source="table"}') == 60
 
 
 def test_all_processes_of_a_server_log_in_one_form_to_standard_error_and_end_with_the_first(tmp_path: Path) -> None:
