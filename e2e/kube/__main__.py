@@ -10,6 +10,7 @@ import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -23,8 +24,12 @@ from e2e.kube.binaries import binaries
 from e2e.kube.dry_runs import Asked
 from e2e.kube.errors import E2eError
 from e2e.kube.moves import Moved, moved, steered
+from e2e.kube.pool import Pooled, pooled
 from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
 from e2e.kube.targets import Tried, targets
+
+POOL_PODS = 400
+"""Of each namespace."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -50,6 +55,10 @@ def _run(arguments: Namespace) -> int:
         changing = prepared(folder, arguments.nodes, arguments.residents)
         plan = Plan(folder, programs, changing.view.nodes, arguments.pods)
         with going(changing):
+            pool = pooled(replace(plan, pods=min(arguments.pods, POOL_PODS)))
+            _show_pool(pool)
+            if arguments.pool_only:
+                return 0 if pool.whole else 1
             plans, dry_runs = moved(plan, arguments.moves, changing.view.cluster)
             _show_moves(plans, dry_runs)
             carried_out = steered(plans) and all(one.found == one.expected for one in dry_runs)
@@ -60,7 +69,7 @@ def _run(arguments: Namespace) -> int:
             outcomes = [alone, advised, killed(plan)]
     _show(outcomes)
     _show_sample(sample)
-    whole = all(outcome.bound == outcome.pods for outcome in outcomes)
+    whole = pool.whole and all(outcome.bound == outcome.pods for outcome in outcomes)
     judged = sample.verdict
     return 0 if accepted and carried_out and whole and judged.pods == judged.highest and not judged.astray else 1
 
@@ -100,6 +109,14 @@ def _show_sample(sample: Sample) -> None:
     console.print(f"kube-scheduler waited {p50:.1f} ms for an answer in the median, {p99:.1f} ms at p99")
 
 
+def _show_pool(pool: Pooled) -> None:
+    console.print(
+        f"own scheduler for a pool: {pool.within:,} of {pool.pods:,} pods on its nodes; of as many pods of another "
+        f"namespace {pool.outside:,} on other nodes, {pool.without_ours:,} of them before ours was started"
+    )
+    console.print(f"own scheduler for a pool: answers {dict(pool.answers)}")
+
+
 def _show_moves(plans: Sequence[Moved], dry_runs: Sequence[Asked]) -> None:
     rows = [
         [
@@ -128,6 +145,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--moves", type=int, default=500, help="pods that are moved, by each way of asking (500)")
     parser.add_argument("--clusters", type=int, default=200, help="drawn clusters whose plans are carried out (200)")
     parser.add_argument("--targets-only", action="store_true", help="nothing but the targets on drawn clusters")
+    parser.add_argument("--pool-only", action="store_true", help="nothing after the pool with its own scheduler")
     parser.add_argument("--moves-only", action="store_true", help="nothing but the moves")
     return parser
 
