@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from features.schema.catalog import catalogue_hash
-from models.bundle.bundle import Bundle, load_bundle, write_bundle
-from models.bundle.tree_file import ROLE
+from models.bundle.bundle import load_bundle
 from models.errors import ModelsError
 from models.estimator import compiled_trees
 from models.estimator.compiled_ensemble import (
@@ -29,7 +28,7 @@ from models.forms.pressure_base import BaseTerms, base_sum
 from models.forms.tree_arrays import Forest, parse_forest
 from models.forms.tree_bitvectors import MAX_LEAVES
 from models.onnx_export.exporter import export_mean, export_spread
-from tests.advisor.clusters import trained, write, write_older
+from tests.advisor.clusters import trained, write, write_mixed_up, write_older
 from tests.models.conftest import AWKWARD
 
 Floats = NDArray[np.float64]
@@ -190,18 +189,7 @@ def test_a_bundle_without_trees_goes_on_with_its_graphs(tmp_path: Path) -> None:
 
 def test_trees_of_another_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelsError, match="differ from their ONNX graph"):
-        open_compiled(mixed_up(tmp_path), "placement")
-
-
-def mixed_up(folder: Path) -> Bundle:
-    """A bundle of which the trees and the graph are of different models."""
-    made = trained()
-    other = replace(made, residual=replace(made.residual, leaf_value=made.residual.leaf_value * 2))
-    ours, theirs = (load_bundle(write(m, folder / n), catalogue_hash()) for n, m in (("ours", made), ("theirs", other)))
-    name = ours.entry_of("placement").files[ROLE]
-    files = {file: ours.file_of("placement", role) for role, file in ours.entry_of("placement").files.items()}
-    write_bundle(folder / "mixed", ours.manifest, files | {name: theirs.file_of("placement", ROLE)})
-    return load_bundle(folder / "mixed", catalogue_hash())
+        open_compiled(load_bundle(write_mixed_up(trained(), tmp_path / "b"), catalogue_hash()), "placement")
 
 
 def test_a_kernel_that_cannot_be_kept_is_not_compiled() -> None:
