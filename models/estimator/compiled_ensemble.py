@@ -114,7 +114,7 @@ def refuse_difference(ours: Ensemble, graph: Ensemble, rows: Floats) -> None:
 
 
 def awkward_rows(forest: Forest) -> Floats:
-    """(CHECKED_ROWS, width) values on thresholds, just beside them, and odd ones; the same for the same forest."""
+    """(CHECKED_ROWS, width) values on thresholds, their neighbours, and odd ones; the same for the same forest."""
     rng = np.random.default_rng(0)
     rows = np.empty((CHECKED_ROWS, forest.width))
     for column in range(forest.width):
