@@ -1,4 +1,4 @@
-"""Export: the exported graph beside native LightGBM, one thread each, and what explaining costs."""
+"""Export: the exported graph and compiled trees beside native LightGBM, one thread each, and what explaining costs."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.runner import OURS, Benchmark, Result
-from models.estimator.onnx_session import Graph, load_graph
+from models.estimator.compiled_ensemble import CompiledEnsemble, compiled_ensemble
+from models.estimator.onnx_session import load_graph
+from models.estimator.predictor import Ensemble
 from models.evaluation.onnx_parity import awkward, on_thresholds
 from models.explain.shap import path_attribution, tree_shap
 from models.explain.tree_paths import paths_of
@@ -30,19 +32,21 @@ SHORTEST_S = 0.02
 
 
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
-    """CPU time of the graph (trees and base) beside LightGBM's (trees alone), and how many rows differ in any bit."""
+    """CPU time of graph and kernel (trees and base) beside LightGBM's (trees alone), and rows that differ."""
     rows = training_rows(max(TRAINED_ON, *BATCHES), rng)
     trees = trained(rows, arguments.trees, rng)
     forest = parse_forest(trees.model_to_string())
-    graph = load_graph(export_mean(forest, BaseTerms(np.arange(IN_BASE), np.full(IN_BASE, 0.1))))
+    terms = BaseTerms(np.arange(IN_BASE), np.full(IN_BASE, 0.1))
+    graph, kernel = load_graph(export_mean(forest, terms)), compiled_ensemble(forest, terms)
     asked = rows[: max(BATCHES)]
     tested = np.concatenate([asked, awkward(asked), on_thresholds(rows, forest)])
     found: dict[str, float] = {"compared_rows": len(tested), "differing_rows": differing(graph, trees, tested)}
+    found["kernel_differing_rows"] = differing(kernel, trees, tested) + differing_alone(kernel, trees, tested)
     for size in BATCHES:
-        ours, theirs = _us_per_row(
-            [graph.predict, lambda batch: raw_score(trees, batch)], asked[:size], arguments.turns
-        )
-        found |= {f"onnx_us_{size}": ours, f"lightgbm_us_{size}": theirs, f"onnx_vs_lightgbm_{size}": ours / theirs}
+        answers: list[Answer] = [graph.predict, kernel.predict, lambda batch: raw_score(trees, batch)]
+        onnx, compiled, theirs = _us_per_row(answers, asked[:size], arguments.turns)
+        found |= {f"onnx_us_{size}": onnx, f"kernel_us_{size}": compiled, f"lightgbm_us_{size}": theirs}
+        found |= {f"onnx_vs_lightgbm_{size}": onnx / theirs, f"kernel_vs_lightgbm_{size}": compiled / theirs}
     paths = paths_of(forest)
     exact, native = _us_per_row(
         [lambda row: tree_shap(row, paths), lambda row: trees.predict(row, pred_contrib=True, num_threads=1)],
@@ -71,11 +75,19 @@ def trained(rows: Floats, rounds: int, rng: np.random.Generator) -> lgb.Booster:
     return lgb.train(fixed, lgb.Dataset(rows, label), rounds)
 
 
-def differing(graph: Graph, trees: lgb.Booster, rows: Floats) -> int:
+def differing(ensemble: Ensemble, trees: lgb.Booster, rows: Floats) -> int:
     """How many rows' raw scores differ in any bit."""
-    with np.errstate(invalid="ignore"):  # the base of awkward rows
-        ours = graph.predict(rows)[TREE_RAW]
-    return int((ours.view(np.int64) != raw_score(trees, rows).view(np.int64)).sum())
+    return _differing(ensemble.predict(rows)[TREE_RAW], raw_score(trees, rows))
+
+
+def differing_alone(kernel: CompiledEnsemble, trees: lgb.Booster, rows: Floats) -> int:
+    """The same of rows that are asked for one by one, which the kernel computes by another loop."""
+    alone = [kernel.predict(rows[i : i + 1])[TREE_RAW] for i in range(len(rows))]
+    return _differing(np.concatenate(alone), raw_score(trees, rows))
+
+
+def _differing(ours: Floats, theirs: Floats) -> int:
+    return int((ours.view(np.int64) != theirs.view(np.int64)).sum())
 
 
 def _us_per_row(answers: list[Answer], rows: Floats, turns: int) -> list[float]:
@@ -105,7 +117,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 BENCHMARK = Benchmark(
     "export",
-    "the exported graph beside native LightGBM at four batch sizes, rows that differ, and the cost of explaining",
+    "graph and compiled trees beside native LightGBM at four batch sizes, rows that differ, and the cost of explaining",
     run,
     add_arguments=_arguments,
 )

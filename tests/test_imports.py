@@ -27,6 +27,7 @@ MODULES = [
     "cohabit.config.settings",
     "cohabit.cli.main",
     "cohabit.server.main",
+    "cohabit.server.score_table_process",
     "advisor.api.app",
     "advisor.placement.model_state",
     "advisor.scoring.loaded_model",

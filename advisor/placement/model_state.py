@@ -22,6 +22,7 @@ from advisor.scoring.loaded_model import Model, believed, open_model
 from advisor.scoring.score_scale import VETO_SLOWDOWN, cost, points
 from advisor.scoring.scorer import ModelScorer, Scores
 from advisor.scoring.served_margins import served_margins
+from models.bundle.signing import Trust
 from models.drift.drift_status import STATES, DriftStatus, status_of
 from models.errors import ModelsError
 from models.registry.registry import Registry
@@ -94,6 +95,7 @@ class Serving:
     """Whether the load-aware fallback is active, since the model has drifted."""
     refused: dict[str, str] = field(default_factory=dict, init=False)
     """What the last reload could not load: `no_bundle`, `no_snapshot` or `no_drift`, and the error."""
+    _open: Callable[[Path, Trust], Model] = field(default_factory=lambda: open_model, init=False)
     _opened: Model | None = field(default=None, init=False)
     """As its bundle has it."""
     _model: Model | None = field(default=None, init=False)
@@ -151,6 +153,16 @@ class Serving:
             self.scorer, self._by = ModelScorer(snapshot, model.predictor, margins, model.node), model.name
             self.by_load = self.scorer.by_load
 
+    def open_by(self, opener: Callable[[Path, Trust], Model]) -> None:
+        """Open bundles by another opener from now on, and the loaded one again for the next reload.
+
+        Raises:
+            ModelsError, AdvisorError: the loaded one cannot be opened again; it stays, and so does the opener.
+        """
+        if self._opened is not None:
+            self._opened, self._model, self._by = opener(self._opened.bundle, self.registry.trust), None, ""
+        self._open = opener
+
     def _take(self, part: Callable[[], None]) -> str:
         """Why the part was not loaded; empty when it was."""
         try:
@@ -166,7 +178,7 @@ class Serving:
                 f"no promoted bundle in {self.registry.root}: run `cohabit model train`, or set COHABIT_REGISTRY"
             )
         if self._opened is None or self._opened.bundle != wanted:
-            self._opened = open_model(wanted, self.registry.trust)
+            self._opened = self._open(wanted, self.registry.trust)
 
     def _take_drift(self) -> None:
         if (opened := self._opened) is None:

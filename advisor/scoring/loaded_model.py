@@ -1,5 +1,6 @@
 """Model: the placement model of a bundle, opened and run once as a check. An edge."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from advisor.scoring.scorer import ModelScorer
 from advisor.scoring.served_margins import served_margins
 from features.schema.catalog import FEATURE_NAMES, RAW_NAMES, catalogue_hash
 from features.training.model_input import complete
-from models.bundle.bundle import load_bundle
+from models.bundle.bundle import Bundle, load_bundle
 from models.bundle.manifest import ModelEntry
 from models.bundle.signing import ANYBODY, Trust
 from models.drift.drift_status import DriftStatus
@@ -56,8 +57,15 @@ def believed(model: Model, status: DriftStatus | None) -> Model:
     return replace(model, node=model.node * status.widening, widening=status.widening)
 
 
-def open_model(bundle: Path, trust: Trust = ANYBODY) -> Model:
+def open_model(
+    bundle: Path, trust: Trust = ANYBODY, opener: Callable[[Bundle, str], Predictor] = open_predictor
+) -> Model:
     """Open the placement model of a bundle and try it on a row of which nothing is known.
+
+    Args:
+        bundle: its folder.
+        trust: who may have signed it.
+        opener: makes the predictor of one model of a verified bundle.
 
     Raises:
         ModelsError: the bundle is corrupt, of another catalogue, or not signed by anybody who is trusted.
@@ -69,7 +77,7 @@ def open_model(bundle: Path, trust: Trust = ANYBODY) -> Model:
         raise _unusable_bundle(bundle, f"it has no model {MODEL!r}")
     if entry.features != FEATURE_NAMES:
         raise _unusable_bundle(bundle, "its columns are not the catalogue's")
-    predictor = open_predictor(verified, MODEL)
+    predictor = opener(verified, MODEL)
     unknown = complete(np.full((1, len(RAW_NAMES)), np.nan), predictor.medians[: len(RAW_NAMES)])
     said = predictor.predict(unknown)
     if not (np.isfinite(said.log_mean).all() and np.isfinite(said.spread).all()):

@@ -29,6 +29,7 @@ from advisor.scoring.score_table_file import read_table, write_table
 from advisor.scoring.scorer import ModelScorer
 from cohabit.config.logs import set_up_logs
 from cohabit.config.malloc_trim import give_back_for_good
+from cohabit.server.compiled_model import use_compiled_trees
 from cohabit.server.saved_table import NAME, Saving
 from models.registry.registry import Registry
 
@@ -195,7 +196,7 @@ class TableProcess:
 
 def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, parent: int, *, workers: int) -> None:
     """Keep the table until the parent is gone."""
-    set_up_logs("WARNING")
+    set_up_logs()
     give_back_for_good(apart=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
@@ -205,9 +206,12 @@ def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, par
         tabling.ask(of, monotonic())
     counts = ExactCounts(Journal(path.parent, workers, workers + 1), now_us)
     Thread(target=count_exactly, args=(counts, tabling), daemon=True).start()
+    compiled = False
     while os.getppid() == parent:
         with Contained(log, "the table stays as it was"):
-            tabling.step(monotonic())
+            if tabling.step(monotonic()) and not compiled:
+                compiled = True  # before it succeeds: once is enough, and the first table did not wait for it
+                use_compiled_trees(serving)
             saving.save(monotonic())
         with contextlib.suppress(EOFError):  # all others are gone
             wait_s = 0.0 if tabling.behind else WAIT_S

@@ -20,7 +20,7 @@ from models.bundle.bundle import write_bundle
 from models.bundle.leakage_guard import DIAGNOSIS, PLACEMENT
 from models.bundle.manifest import EntryChoice, Manifest, ModelEntry, Provenance, Sampled
 from models.bundle.margins import margins_entry
-from models.bundle.tree_file import FAMILIAR_ROLE, ROLE, write_trees
+from models.bundle.tree_file import FAMILIAR_ROLE, ROLE, SPREAD_ROLE, write_trees
 from models.drift.feature_shift import REFERENCE, reference_of
 from models.errors import InconsistentDataset
 from models.estimator.feature_matrix import Rows, read_rows
@@ -186,16 +186,17 @@ def name_at(now: datetime) -> str:
 
 
 def files_of(name: str, model: Placement) -> dict[str, bytes]:
-    """The files of one model of a bundle: its graphs, and its trees to explain by."""
+    """The files of one model of a bundle: its graphs, and its trees to explain and to compile."""
     graphs = {f"{name}.{role}.onnx": content for role, content in export_placement(model).items()}
-    trees = {ROLE: model.residual} | ({} if model.familiar is None else {FAMILIAR_ROLE: model.familiar.residual})
+    trees = {ROLE: model.residual, SPREAD_ROLE: model.spread}
+    trees |= {} if model.familiar is None else {FAMILIAR_ROLE: model.familiar.residual}
     return graphs | {f"{name}.{role}.arrow": write_trees(forest, model.base()) for role, forest in trees.items()}
 
 
 def entry_of(name: str, model: Placement) -> ModelEntry:
     """What the manifest says of one model."""
     own = model.familiar is not None
-    graphs, trees = ("mean", "spread", *([FAMILIAR] * own)), (ROLE, *([FAMILIAR_ROLE] * own))
+    graphs, trees = ("mean", "spread", *([FAMILIAR] * own)), (ROLE, SPREAD_ROLE, *([FAMILIAR_ROLE] * own))
     return ModelEntry(
         files={role: f"{name}.{role}.onnx" for role in graphs} | {role: f"{name}.{role}.arrow" for role in trees},
         features=model.names,

@@ -1,4 +1,4 @@
-"""Tree file: the trees and the base of a mean model in a bundle, so that a serving process can explain.
+"""Tree file: the trees and the base of a model in a bundle, so that a serving process can explain and compile them.
 
 One Arrow record batch of one row, one list for each array. Its bytes depend on nothing but the model.
 """
@@ -16,8 +16,8 @@ from models.errors import BundleCorrupt, ModelsError
 from models.forms.pressure_base import BaseTerms
 from models.forms.tree_arrays import Forest
 
-ROLE, FAMILIAR_ROLE = "trees", "familiar_trees"
-"""Of the trees for any app, and of those for apps learnt from."""
+ROLE, FAMILIAR_ROLE, SPREAD_ROLE = "trees", "familiar_trees", "spread_trees"
+"""Of the trees for any app, of those for apps learnt from, and of those for the size of the error."""
 MAX_BYTES = 1 << 26
 """Some 80,000 trees of 31 leaves; a longer file is not read."""
 SCHEMA = pa.schema(
@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
 
 
 def write_trees(forest: Forest, terms: BaseTerms) -> bytes:
-    """The file of a mean model, the same bytes for the same model."""
+    """The file of the trees of one role and the model's base, the same bytes for the same model."""
     fields = {**vars(forest), "base_columns": terms.columns, "base_weights": terms.weights}
     row = [pa.array([fields[field.name]], field.type) for field in SCHEMA]
     sink = pa.BufferOutputStream()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from models.calibration import log_link as link
 from models.data.impute import impute
 from models.errors import BundleCorrupt, InconsistentDataset
 from models.estimator.fitted_model import Placement
-from models.estimator.onnx_session import Graph, load_graph
+from models.estimator.onnx_session import load_graph
 from models.forms.co_runner_choice import Choice
 from models.forms.novelty import Novelty, distance, widening
 from models.forms.power_law import Trend, trend_inputs
@@ -48,13 +49,27 @@ class Prediction:
         return link.upper_ratio(self.log_mean, self.spread, multiplier)
 
 
+class Ensemble(Protocol):
+    """Trees that predict: an exported graph, or the same trees compiled."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what it predicts."""
+
+    def predict(self, features: Floats) -> dict[str, Floats]:
+        """One (n,) array per output for (n, d) features, see models.estimator.onnx_session.Graph."""
+
+    def refuse_other_widths(self, features: Floats) -> None:
+        """Raise ModelsError unless features are (n, d)."""
+
+
 @dataclass(frozen=True)
 class Predictor:
     """A model ready to predict."""
 
     medians: Floats
-    mean: Graph
-    spread: Graph
+    mean: Ensemble
+    spread: Ensemble
     trend: Trend | None = None
     """Where the trees start from a trend."""
     far: "Far | None" = None
@@ -148,7 +163,7 @@ class Far:
     """Which rows are far from those learnt from, and the graph and trend that speak of them."""
 
     limit: Novelty
-    mean: Graph
+    mean: Ensemble
     trend: Trend
 
 
@@ -157,16 +172,16 @@ class Own:
     """The graph of apps learnt from, and the share of the base that it starts from."""
 
     share: float
-    mean: Graph
+    mean: Ensemble
 
 
-def on_base(mean: Graph, rows: Floats, share: float = 1.0) -> tuple[Floats, Floats]:
+def on_base(mean: Ensemble, rows: Floats, share: float = 1.0) -> tuple[Floats, Floats]:
     """(n,) excess ratio of the base and (n,) log slowdown of a graph, for (n, d) imputed rows."""
     said = mean.predict(rows)
     return said["base_sum"], link.log_mean(said["base_sum"], said["tree_raw"], share)
 
 
-def on_trend(mean: Graph, trend: Trend, rows: Floats) -> tuple[Floats, Floats]:
+def on_trend(mean: Ensemble, trend: Trend, rows: Floats) -> tuple[Floats, Floats]:
     """(n,) excess ratio of the trend and (n,) log slowdown of its graph, for (n, d) imputed rows."""
     said = mean.predict(np.hstack([rows, trend_inputs(rows, trend)]))
     return np.expm1(said["trend_sum"]), said["trend_sum"] + said["tree_raw"]
@@ -192,7 +207,7 @@ def open_predictor(bundle: Bundle, model: str) -> Predictor:
     return replace(plain, familiar=Own(entry.seen_share, graphs[FAMILIAR]))
 
 
-def _graph(bundle: Bundle, model: str, role: str, outputs: set[str]) -> Graph:
+def _graph(bundle: Bundle, model: str, role: str, outputs: set[str]) -> Ensemble:
     """The graph of a role; BundleCorrupt unless it reads the model's columns and has the role's outputs."""
     entry = bundle.entry_of(model)
     graph = load_graph(bundle.file_of(model, role))

@@ -1,5 +1,6 @@
 """Small clusters and a small training table: real snapshots and a really trained bundle, nothing pretended."""
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -23,9 +24,9 @@ from features.schema.catalog import (
 )
 from features.schema.tables import TRAINING
 from features.training.model_input import PROFILE_COLUMNS, training_fills
-from models.bundle.bundle import write_bundle
+from models.bundle.bundle import load_bundle, write_bundle
 from models.bundle.manifest import AppMargin, EntryMargins, Manifest, ModelEntry
-from models.bundle.tree_file import ROLE, write_trees
+from models.bundle.tree_file import FAMILIAR_ROLE, ROLE, SPREAD_ROLE, write_trees
 from models.estimator.feature_matrix import read_rows, with_fills
 from models.estimator.fitted_model import Placement
 from models.onnx_export.exporter import export_placement
@@ -191,11 +192,26 @@ def manifest_of(placement: Placement, model: str = "placement") -> Manifest:
 
 def write(placement: Placement, directory: Path, model: str = "placement") -> Path:
     """The model as a bundle on disk."""
-    manifest, trees = manifest_of(placement, model), f"{model}-trees.arrow"
+    manifest, own = manifest_of(placement, model), placement.familiar
+    forests = {ROLE: placement.residual, SPREAD_ROLE: placement.spread} | ({FAMILIAR_ROLE: own.residual} if own else {})
+    names = {role: f"{model}-{role}.arrow" for role in forests}
     entry = manifest.models[model]
-    entry = entry.model_copy(update={"files": {**entry.files, ROLE: trees}})
-    told = graphs_of(placement, model) | {trees: write_trees(placement.residual, placement.base())}
+    entry = entry.model_copy(update={"files": entry.files | names})
+    trees = {names[role]: write_trees(forest, placement.base()) for role, forest in forests.items()}
+    told = graphs_of(placement, model) | trees
     write_bundle(directory, manifest.model_copy(update={"models": {model: entry}}), told)
+    return directory
+
+
+def write_mixed_up(placement: Placement, directory: Path) -> Path:
+    """A bundle of which the trees and the graph are of different models."""
+    residual = replace(placement.residual, leaf_value=placement.residual.leaf_value * 2)
+    write(placement, directory)
+    told = load_bundle(directory, catalogue_hash())
+    files = {file: told.file_of("placement", role) for role, file in told.entry_of("placement").files.items()}
+    files[told.entry_of("placement").files[ROLE]] = write_trees(residual, placement.base())
+    shutil.rmtree(directory)
+    write_bundle(directory, told.manifest, files)
     return directory
 
 

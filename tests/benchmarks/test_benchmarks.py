@@ -177,8 +177,8 @@ def test_export_ends_with_ratios_to_lightgbm_and_no_row_that_differs() -> None:
 
     assert done.returncode == 0, done.stderr
     line = json.loads(done.stdout.splitlines()[-1])
-    assert line.pop("differing_rows") == 0
-    ratios = {f"onnx_vs_lightgbm_{size}" for size in (1, 100, 500, 5000)}
+    assert line.pop("differing_rows") == line.pop("kernel_differing_rows") == 0
+    ratios = {f"{ours}_vs_lightgbm_{size}" for ours in ("onnx", "kernel") for size in (1, 100, 500, 5000)}
     assert ratios | {"tree_shap_vs_pred_contrib", "path_us_per_row"} <= line.keys()
     assert all(value > 0 for value in line.values())
 

@@ -32,7 +32,7 @@ def test_the_readme_says_what_every_extra_is_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = set(project["optional-dependencies"])
 
-    assert set(re.findall(r"^\| `(\w+)` \| .+ \|$", README, re.MULTILINE)) == extras
+    assert set(re.findall(r"^\| `([\w-]+)` \| .+ \|$", README, re.MULTILINE)) == extras
     [(version, installed)] = re.findall(r"dist/cohabit-([\d.]+)-py3-none-any\.whl\[([\w,]+)\]", README)
     assert version == project["version"]
     assert set(installed.split(",")) < extras
