@@ -77,7 +77,7 @@ def created_pod(said: Mapping[str, object], namespace: str) -> CreatedPod:
     Source: Kubernetes API reference, Pod v1.
     """
     try:
-        pod = Pod.model_validate({**said, "metadata": _named(said.get("metadata"), namespace)})
+        pod = Pod.model_validate({**said, "metadata": _named(said["metadata"], namespace)})
         rules = pod_rules(
             {
                 "namespace": namespace,
@@ -87,7 +87,7 @@ def created_pod(said: Mapping[str, object], namespace: str) -> CreatedPod:
             }
         )
         own = msgspec.convert(pod.spec.affinity or {}, _Affinity)
-    except (ValidationError, msgspec.ValidationError, TypeError, RecursionError) as error:
+    except (ValidationError, msgspec.ValidationError, KeyError, TypeError, RecursionError) as error:
         raise BadRequest(f"cannot read the pod ({type(error).__name__}): no advice for it") from error
     who, meta = identify(pod_facts(pod)), pod.metadata
     group = gang_of(meta, pod.spec).get("gang", "")
@@ -103,8 +103,14 @@ def created_pod(said: Mapping[str, object], namespace: str) -> CreatedPod:
 
 
 def _named(metadata: object, namespace: str) -> dict[str, object]:
-    """Metadata with a name, made of its prefix where it has only that, and something for a uid."""
-    known = cast("dict[str, object]", metadata) if isinstance(metadata, dict) else {}
+    """Metadata with a name, made of its prefix where it has only that, and something for a uid.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(metadata, dict):
+        raise TypeError("metadata is not an object")
+    known = cast("dict[str, object]", metadata)
     prefix = known.get("generateName")
     name = known.get("name") or (prefix.rstrip("-") if isinstance(prefix, str) else "") or UNNAMED
     return {**known, "name": name, "uid": UNNAMED, "namespace": namespace}

@@ -4,6 +4,7 @@ A pod is always allowed. Whoever sends no uid gets 400, since nothing could be a
 """
 
 import base64
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, FastAPI
@@ -48,7 +49,7 @@ class AdmissionRequest(msgspec.Struct):
     subResource: str = ""  # noqa: N815
     namespace: str = ""
     operation: str = ""
-    object: dict[str, object] | None = None
+    object: dict[str, Any] | None = None
     dryRun: bool | None = None  # noqa: N815
 
     @property
