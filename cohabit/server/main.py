@@ -20,11 +20,11 @@ from advisor.placement.prioritizer import Prioritizer
 from advisor.plans.plan_service import Office
 from advisor.ui.app import PageRouter, create_pages
 from advisor.ui.site.identity import Entrance
+from cohabit.server.admission_webhook import AdmissionListener, Webhook
 from cohabit.server.metrics_sum import Together
 from cohabit.server.reload import keep_fresh
 from cohabit.server.score_table_process import TableProcess
 from cohabit.server.sockets import HOST, App, Certificates, address, free_socket, listen, secured_by
-from cohabit.server.webhook import AdmissionListener, Webhook
 from cohabit.server.workers import Shared, Source, Workers
 
 

@@ -1,6 +1,6 @@
 """kube-apiserver's admission webhook: AdmissionReview of admission.k8s.io/v1 in, the same with a JSON Patch out.
 
-A pod is always allowed. Whoever sends no uid gets 400, since nothing could be answered; everything else gets a review.
+A pod is always allowed. A request without a uid gets 400, since no reply could name it; every other one gets a review.
 """
 
 import base64
@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from advisor.admission.advice import AdmissionAdvice, Given
+from advisor.admission.admission_advice import AdmissionAdvice, Given
 from advisor.api.http.application import assembled
 from advisor.api.scheduler.raw_http import decoded, send_json, whole_body
 

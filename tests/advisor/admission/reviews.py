@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from advisor.admission.advice import AdmissionAdvice, Mode
+from advisor.admission.admission_advice import AdmissionAdvice, Mode
 from advisor.admission.room_file import NewestRooms
 from advisor.cluster.pending_pod import PodClass
 from advisor.placement.prioritizer import Prioritizer

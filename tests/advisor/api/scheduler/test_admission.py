@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
-from advisor.admission.advice import GROUP_US, AdmissionAdvice
+from advisor.admission.admission_advice import GROUP_US, AdmissionAdvice
 from advisor.admission.node_room import NodeRoom, Rooms
 from advisor.admission.preference import PREFERRED
 from advisor.admission.room_file import NewestRooms, write_rooms
@@ -225,7 +225,7 @@ def test_in_every_state_of_serving_a_pod_is_allowed(bundle: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"request": {}}', b'{"request": {"uid": 1}}', b"\xff"])
-def test_whoever_sends_no_uid_gets_400(webhook: Webhook, body: bytes) -> None:
+def test_a_request_without_a_uid_gets_400(webhook: Webhook, body: bytes) -> None:
     assert webhook.client.post("/admission", content=body).status_code == 400
 
 
@@ -235,7 +235,7 @@ def test_other_methods_paths_and_larger_bodies_are_rejected(webhook: Webhook) ->
     assert webhook.client.post("/admission", content=b" " * (MAX_REVIEW_BYTES + 1)).status_code == 413
 
 
-FUZZED = int(os.environ.get("FUZZED_REVIEWS", "3000"))
+FUZZED = int(os.environ.get("FUZZED_REVIEWS", "2000"))
 ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 2**70, 1e308, "", "x", "\u0000", "é" * 300, "n" * 5000, [], {}, [None], [[]], {"": ""}),
     *({"a": None}, [{}], "1", "1Ei", "-5m", "In", "metadata.name", "kubernetes.io/hostname", "cohabit.io/advice"),
@@ -315,12 +315,15 @@ def test_fuzzed_reviews_get_a_valid_review_or_have_no_uid(webhook: Webhook) -> N
     write_rooms(webhook.process.snapshots, Rooms("c", NOW_US, nodes))
     webhook.advice.reload()
     rng, admit, statuses = Random(7), Admit(webhook.advice), {200: 0, 400: 0}
-    for _ in range(FUZZED):
-        body = fuzzed(rng)
-        status, reply = asyncio.run(asked(admit, body))
+    bodies = [fuzzed(rng) for _ in range(FUZZED)]
+
+    async def all_asked() -> list[tuple[int, bytes]]:
+        return [await asked(admit, body) for body in bodies]
+
+    for body, (status, reply) in zip(bodies, asyncio.run(all_asked()), strict=True):
         statuses[status] += 1
         if status == 200 and (patch := patch_of(reply)):
             applied(json.loads(body.decode(errors="replace"))["request"]["object"], patch)
     assert statuses[200] > FUZZED / 2
     assert webhook.counts().get("refused error", 0) == 0
-    assert len(webhook.counts()) >= 5
+    assert {name.split()[0] for name in webhook.counts()} >= {"advised", "neutral", "refused", "skipped"}

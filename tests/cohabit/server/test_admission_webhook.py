@@ -54,6 +54,7 @@ def test_pods_are_allowed_over_tls_in_a_real_server(tmp_path: Path) -> None:
         reply = connection.getresponse()
         assert reply.status == 200
         patch_of(reply.read())
+        connection.close()
         process.terminate()
 
 

@@ -7,7 +7,7 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
-from advisor.admission.advice import AdmissionAdvice, Mode
+from advisor.admission.admission_advice import AdmissionAdvice, Mode
 from advisor.admission.room_file import NewestRooms
 from advisor.api.scheduler.admission import create_admission_app
 from advisor.placement.prioritizer import Prioritizer
