@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
+from advisor.admission import admission_advice
 from advisor.admission.admission_advice import GROUP_US, AdmissionAdvice
 from advisor.admission.node_room import NodeRoom, Rooms
 from advisor.admission.preference import PREFERRED
@@ -212,6 +213,15 @@ def test_a_pod_that_is_only_annotated_keeps_its_affinity(process: Process, tmp_p
 
     assert step["path"] == "/metadata/annotations"
     assert list(step["value"]) == ["cohabit.io/would-advise"]
+    assert webhook.booked() == {}
+
+
+def test_advice_that_comes_too_late_is_dropped_and_books_nothing(
+    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission_advice, "LATE_S", 0.0)
+
+    assert webhook.outcome() == "late late"
     assert webhook.booked() == {}
 
 
