@@ -29,11 +29,6 @@ class Offer:
     template_hash: str = ""
     advice: str = ""
 
-    @property
-    def booking(self) -> str:
-        """Id by which the pod is assumed, so that it is not assumed twice; empty where nothing is booked."""
-        return self.advice if self.advice and self.uid else self.uid
-
 
 class Said(NamedTuple):
     """What a source says.

@@ -140,7 +140,8 @@ class TableSource:
 
         The node of a pod in the holdout is unknown: the pod counts nowhere until it is observed.
         """
-        alike = self.assumed.alike(of, offer.booking)
+        booking = _booking(offer)
+        alike = self.assumed.alike(of, booking)
         rows = replies.rows(offer.names)
         points = replies.points(of, rows)
         if offer.group:
@@ -153,9 +154,9 @@ class TableSource:
         if chosen is None:
             return replies.reply(offer.names, rows, np.zeros(len(rows), np.int64)), HOLDOUT
         reply = replies.reply(offer.names, rows, chosen)
-        if offer.booking and (best := replies.best(of, rows, chosen)) >= 0:
+        if booking and (best := replies.best(of, rows, chosen)) >= 0:
             node, now_us = replies.table.nodes[best], self.serving.now_us()
-            self.assumed.book(Booked(offer.booking, node, of, now_us, group=offer.group))
+            self.assumed.book(Booked(booking, node, of, now_us, group=offer.group))
         return reply, EXPLORED if chosen is not points else ""
 
     def _chosen(self, replies: Replies, of: PodClass, offer: Offer, rows: Ints, points: Ints) -> Ints | None:
@@ -167,7 +168,7 @@ class TableSource:
         return explorer.choose(Decision(offer.pending_pod, offer.uid, of, replies, rows, points, *when))
 
     def _among_siblings(self, points: Ints, offer: Offer) -> Ints:
-        siblings = self.assumed.groups.nodes(offer.group, offer.booking, self.serving.now_us())
+        siblings = self.assumed.groups.nodes(offer.group, _booking(offer), self.serving.now_us())
         scorer = self.serving.scorer
         if not siblings or scorer is None:
             return points
@@ -328,6 +329,11 @@ class Prioritizer:
             return []
         age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
         return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms)]
+
+
+def _booking(offer: Offer) -> str:
+    """Id by which the pod is assumed, so that it is not assumed twice; empty where nothing is booked."""
+    return offer.advice if offer.advice and offer.uid else offer.uid
 
 
 def neutral(offer: Offer, reason: str) -> Said:
