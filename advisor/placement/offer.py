@@ -18,6 +18,7 @@ class Offer:
         group: that the pending pod belongs to; empty for none.
         namespace: of the pod.
         template_hash: of what it was made of; empty where it does not say.
+        advice: id by which the pod has been assumed since its creation; empty for none.
     """
 
     pending_pod: PendingPod
@@ -26,6 +27,7 @@ class Offer:
     group: str = ""
     namespace: str = "default"
     template_hash: str = ""
+    advice: str = ""
 
 
 class Said(NamedTuple):

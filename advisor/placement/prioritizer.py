@@ -140,7 +140,8 @@ class TableSource:
 
         The node of a pod in the holdout is unknown: the pod counts nowhere until it is observed.
         """
-        alike = self.assumed.alike(of, offer.uid)
+        booking = _booking(offer)
+        alike = self.assumed.alike(of, booking)
         rows = replies.rows(offer.names)
         points = replies.points(of, rows)
         if offer.group:
@@ -153,9 +154,9 @@ class TableSource:
         if chosen is None:
             return replies.reply(offer.names, rows, np.zeros(len(rows), np.int64)), HOLDOUT
         reply = replies.reply(offer.names, rows, chosen)
-        if offer.uid and (best := replies.best(of, rows, chosen)) >= 0:
+        if booking and (best := replies.best(of, rows, chosen)) >= 0:
             node, now_us = replies.table.nodes[best], self.serving.now_us()
-            self.assumed.book(Booked(offer.uid, node, of, now_us, group=offer.group))
+            self.assumed.book(Booked(booking, node, of, now_us, group=offer.group))
         return reply, EXPLORED if chosen is not points else ""
 
     def _chosen(self, replies: Replies, of: PodClass, offer: Offer, rows: Ints, points: Ints) -> Ints | None:
@@ -167,7 +168,7 @@ class TableSource:
         return explorer.choose(Decision(offer.pending_pod, offer.uid, of, replies, rows, points, *when))
 
     def _among_siblings(self, points: Ints, offer: Offer) -> Ints:
-        siblings = self.assumed.groups.nodes(offer.group, offer.uid, self.serving.now_us())
+        siblings = self.assumed.groups.nodes(offer.group, _booking(offer), self.serving.now_us())
         scorer = self.serving.scorer
         if not siblings or scorer is None:
             return points
@@ -189,6 +190,7 @@ class Prioritizer:
         want: called with every requested class, and whether the table lacks it.
         journal: where the processes of this server exchange assumed pods; None counts them approximately.
         others: publishes assumed pods to other servers.
+        advised: node of each pod that was advised at its creation and is observed now, by the id of its advice.
     """
 
     serving: Serving
@@ -196,6 +198,7 @@ class Prioritizer:
     want: "Want" = field(default=lambda _of, *, missing: None)  # noqa: ARG005 - no listener
     journal: Journal | None = None
     others: Callable[[Booked], None] = no_peers
+    advised: Callable[[], Mapping[str, str]] = field(default=lambda: NO_ARRIVALS)
     assumed: AssumedPods = field(init=False)
     reservations: Reservations = field(init=False)
     from_table: TableSource = field(init=False)
@@ -293,11 +296,12 @@ class Prioritizer:
 
     def arrived(self) -> dict[str, str]:
         """Assumed pods that a new snapshot contains, and their nodes; for the reloading thread."""
-        scorer = self.serving.scorer
+        scorer, advised = self.serving.scorer, self.advised()
+        found = {advice: advised[advice] for advice in self.assumed.among(advised)}
         if scorer is None or scorer.snapshot.version == self._looked_at:
-            return {}
+            return found
         self._looked_at = scorer.snapshot.version
-        return scorer.snapshot.nodes_of(self.assumed.among(scorer.snapshot.containers))
+        return found | scorer.snapshot.nodes_of(self.assumed.among(scorer.snapshot.containers))
 
     def take(self, replies: Replies | None, arrived: Mapping[str, str] = NO_ARRIVALS) -> None:
         """Answer from newer replies, without those who arrived, from now on; for the event loop."""
@@ -328,6 +332,11 @@ class Prioritizer:
             return []
         age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
         return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms)]
+
+
+def _booking(offer: Offer) -> str:
+    """Id by which the pod is assumed, so that it is not assumed twice; empty where nothing is booked."""
+    return offer.advice if offer.advice and offer.uid else offer.uid
 
 
 def neutral(offer: Offer, reason: str) -> Said:

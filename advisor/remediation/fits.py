@@ -76,6 +76,14 @@ def may_go(nodes: Sequence[NodeRules]) -> Flags:
     return np.fromiter((any(taint.key == MAY_GO for taint in node.taints) for node in nodes), np.bool_, len(nodes))
 
 
+def accepts(pod: PodRules, node: NodeRules) -> bool:
+    """Whether a node accepts a pod that has no node yet, by taints and labels; zones of its volumes do not count.
+
+    Nor does a node that the autoscaler may remove soon.
+    """
+    return _code(pod, node, node) == FITS and not any(taint.key == MAY_GO for taint in node.taints)
+
+
 def tolerates(pod: PodRules, taints: Sequence[Taint]) -> bool:
     """Whether a pod tolerates all taints that keep pods away."""
     return all(any(_accepts(one, taint) for one in pod.tolerations) for taint in taints if taint.effect in KEEPS_AWAY)

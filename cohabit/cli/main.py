@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -214,13 +214,21 @@ def serve(
         int | None, typer.Option(min=0, max=65535, help="Port of the extender API; fixed.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, max=MAX_WORKERS, help="Processes of the extender API.")] = None,
+    admission: Annotated[
+        Literal["off", "annotate", "advise"] | None,
+        typer.Option(help="Admission webhook: advise created pods, only annotate them, or off."),
+    ] = None,
+    admission_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the admission webhook; fixed.")
+    ] = None,
 ) -> None:
     """Serve scores to schedulers and pages to people. Without a recommendation all scores are 0, with the reason.
 
     Both APIs listen on loopback without authentication. COHABIT_ADVISOR__AUTH=token requires a token (`cohabit
     admin token`) for the management API, and allows another address in COHABIT_ADVISOR__HOST. Remote schedulers need
     certificates. One worker scores several hundred pods a second; several workers share the score table and assumed
-    pods. docs/scheduler.md and docs/access.md describe filter, peers, exploration and identity providers.
+    pods. docs/scheduler.md and docs/access.md describe filter, peers, exploration and identity providers,
+    docs/admission.md the webhook for clusters whose scheduler cannot be configured.
     """
     keep_delta_from_its_own_caches()
     from cohabit.cli.operate.serve import run_serve
@@ -232,6 +240,8 @@ def serve(
         port=port,
         scheduler_port=scheduler_port,
         workers=workers,
+        admission=admission,
+        admission_port=admission_port,
     )
 
 

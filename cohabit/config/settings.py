@@ -194,6 +194,17 @@ class AdvisorSettings(Branch):
     """PEM file of the certificate's key."""
     scheduler_client_ca: Path | None = None
     """PEM file of the CA of scheduler certificates; other clients are rejected."""
+    admission: Literal["off", "annotate", "advise"] = "off"
+    """Admission mode: `advise` adds preferred node affinity to created pods, `annotate` only says which, `off` has no
+    webhook."""
+    admission_port: int = Field(default=8443, ge=0, le=65535)
+    """Port of the admission webhook; 0 chooses a free port."""
+    admission_host: Address = IPv4Address("127.0.0.1")
+    """Address of the admission webhook; any address other than loopback requires a certificate."""
+    admission_certificate: Path | None = None
+    """PEM file of the admission webhook's certificate, read again when it changes."""
+    admission_key: Path | None = None
+    """PEM file of that certificate's key."""
     filter: Literal["off", "zero"] = "off"
     """Filter mode: `zero` filters out nodes where a latency-sensitive pod has score 0, `off` none."""
     workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
@@ -219,6 +230,17 @@ class AdvisorSettings(Branch):
             raise ValueError("COHABIT_ADVISOR__OIDC_ISSUER, _AUDIENCE and _ROLES go together: set all three")
         if any(given) and self.auth == "none":
             raise ValueError("COHABIT_ADVISOR__OIDC_ISSUER requires authentication: set COHABIT_ADVISOR__AUTH=token")
+        return self
+
+    @model_validator(mode="after")
+    def _the_webhook_is_secured(self) -> Self:
+        if (self.admission_certificate is None) != (self.admission_key is None):
+            raise ValueError("COHABIT_ADVISOR__ADMISSION_CERTIFICATE and _KEY go together: set both")
+        if self.admission_certificate is None and not self.admission_host.is_loopback:
+            raise ValueError(
+                f"COHABIT_ADVISOR__ADMISSION_HOST={self.admission_host} is not loopback and requires a certificate: "
+                "set COHABIT_ADVISOR__ADMISSION_CERTIFICATE and _KEY; `cohabit admin certificate` makes them"
+            )
         return self
 
     @model_validator(mode="after")

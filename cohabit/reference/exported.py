@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 from sqlalchemy import create_engine
 
+from advisor.admission.admission_advice import AdmissionAdvice
+from advisor.admission.room_file import NewestRooms
 from advisor.auth.denials import Refusals
 from advisor.placement.decision_log import Shares, explorer_in
 from advisor.placement.model_state import Serving
@@ -104,7 +106,8 @@ def _watch(registry: CollectorRegistry) -> None:
 
 def _serve(registry: CollectorRegistry) -> None:
     """All that `cohabit serve` may have, peers, reservations, kept decisions and refusals too; nothing is written."""
-    Prioritizer(Serving(Path(), Registry(Path()), 1.0, lambda: 0, registry))
+    prioritizer = Prioritizer(Serving(Path(), Registry(Path()), 1.0, lambda: 0, registry))
+    AdmissionAdvice(prioritizer, NewestRooms(Path()), "advise", str)
     explorer_in(Path(), Shares(), np.random.default_rng(0), registry)
     Refusals(create_engine("sqlite://"), lambda: 0, registry, str)
     Peers((), lambda: 0, registry).close()

@@ -1,4 +1,4 @@
-"""Every route of both listeners, who may ask it, what it takes and what it answers, from their OpenAPI documents."""
+"""Every route of all listeners, who may ask it, what it takes and what it answers, from their OpenAPI documents."""
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -7,9 +7,12 @@ from typing import Any
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from advisor.admission.admission_advice import AdmissionAdvice
+from advisor.admission.room_file import NewestRooms
 from advisor.api.app import create_app
 from advisor.api.http.openapi import described
 from advisor.api.http.roles import roles_of
+from advisor.api.scheduler.admission import create_admission_app
 from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
@@ -20,18 +23,20 @@ Json = Mapping[str, Any]
 ABOUT = (
     "Every route, from the OpenAPI documents that the listeners serve under `/openapi.json`. Who may ask counts where "
     "`COHABIT_ADVISOR__AUTH=token`; a route that asks for a token then also answers 401, 403, 429 and 503. The "
-    "listener for schedulers knows no tokens. "
+    "listeners for schedulers and kube-apiserver know no tokens. "
     "[Access](../access.md) has tokens and roles, [pages](../pages.md) what is for browsers. `make reference` writes "
     "this page."
 )
 
 
 def listeners() -> dict[str, FastAPI]:
-    """Both applications over nothing, by what they are for."""
+    """All applications over nothing, by what they are for."""
     serving = Serving(Path(), Registry(Path()), 1.0, lambda: 0, CollectorRegistry())
+    prioritizer = Prioritizer(serving)
     return {
         "For people and tools": create_app(serving),
-        "For schedulers": create_scheduler_app(Prioritizer(serving)),
+        "For schedulers": create_scheduler_app(prioritizer),
+        "For kube-apiserver": create_admission_app(AdmissionAdvice(prioritizer, NewestRooms(Path()), "advise", str)),
     }
 
 

@@ -62,6 +62,10 @@ class LiveState:
     as_of_us: int = 0
     others: set[str] = field(default_factory=set)
     """Clusters whose rows were skipped."""
+    facts: Facts = field(
+        default_factory=lambda: Facts(*(LANDED[name].schema.empty_table() for name in ("nodes", "placements")))
+    )
+    """Of nodes and placements, behind the last snapshot."""
     _pieces: dict[str, list[pa.Table]] = field(
         default_factory=lambda: {name: [table.schema.empty_table()] for name, table in LANDED.items() if name in HELD}
     )
@@ -145,6 +149,7 @@ class LiveState:
         state = minutes if minutes.num_rows else self._own_state(as_of_us, tables, facts)
         there = with_ends(Facts(tables["nodes"], tables["placements"]), heard["measured"], heard["beats"], as_of_us)
         view = live_view(as_of_us, state, there, profiles)
+        self.facts = facts
         return build_snapshot(view, profiles, version=version, as_of_us=as_of_us, offered=offered)
 
     def _remembered(self, heard: pa.Table, tables: Mapping[str, pa.Table]) -> pa.Table:

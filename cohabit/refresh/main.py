@@ -14,6 +14,8 @@ import pyarrow as pa
 import structlog
 from prometheus_client import CollectorRegistry
 
+from advisor.admission.node_room import node_rooms
+from advisor.admission.room_file import write_rooms
 from advisor.capacity.offer_file import NewestOffers
 from advisor.cluster.snapshot import publish
 from cohabit.config.errors import CohabitError
@@ -216,6 +218,7 @@ def _publish(state: LiveState, profiles: NewestProfiles, how: Refresh, version: 
     offered = how.offers.cores(state.cluster, state.as_of_us)
     snapshot = state.snapshot(profiles.by(state.as_of_us), version, offered)
     publish(how.snapshots, snapshot)
+    write_rooms(how.snapshots, node_rooms(snapshot, state.facts))
     published(version, len(snapshot.nodes), len(snapshot.containers))
 
 

@@ -20,6 +20,7 @@ from advisor.placement.prioritizer import Prioritizer
 from advisor.plans.plan_service import Office
 from advisor.ui.app import PageRouter, create_pages
 from advisor.ui.site.identity import Entrance
+from cohabit.server.admission_webhook import AdmissionListener, Webhook
 from cohabit.server.metrics_sum import Together
 from cohabit.server.reload import keep_fresh
 from cohabit.server.saved_table import restore
@@ -34,6 +35,7 @@ class Listening:
 
     main: str
     scheduler: str
+    admission: str = ""
 
 
 Ready = Callable[[Listening], bool]
@@ -84,7 +86,15 @@ class Front:
     bills: BillOffice | None = None
 
 
-def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerListener, *, ready: Ready) -> None:
+def run(
+    serving: Serving,
+    source: Source,
+    front: Front,
+    schedulers: SchedulerListener,
+    admission: AdmissionListener | None = None,
+    *,
+    ready: Ready,
+) -> None:
     """Serve until SIGINT or SIGTERM, then drain. The score table is kept by a process of its own meanwhile.
 
     Args:
@@ -92,7 +102,9 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         source: what the others answer from.
         front: how people and tools come in.
         schedulers: how schedulers do.
-        ready: called with both addresses.
+        admission: how kube-apiserver does; None where created pods get no advice. This process alone answers it, so
+            that all members of a group get the same terms.
+        ready: called with the addresses.
 
     Raises:
         CohabitError: one of the listeners finds no port, or the listener for schedulers cannot use its files.
@@ -103,6 +115,7 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         free_socket(schedulers.port, schedulers.tries, schedulers.host) as scheduler,
         tempfile.TemporaryDirectory(prefix="cohabit-serve-") as name,
         closing(TableProcess(source.registry, source.snapshots, Path(name) / "table", schedulers.workers)) as table,
+        Webhook(admission, source.snapshots) as webhook,
     ):
         restore(table.path, source.snapshots, serving.bundle)
         shared = Shared(
@@ -113,7 +126,9 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
             schedulers.certificates,
             schedulers.refusing,
         )
-        listening = Listening(address(main), address(scheduler, "http" if secured is None else "https"))
+        listening = Listening(
+            address(main), address(scheduler, "http" if secured is None else "https"), webhook.address
+        )
         prioritizer, peers = shared.prioritizer(serving, 0)
         metrics = CollectorRegistry()
         metrics.register(Together(serving.metrics, shared.folder))
@@ -123,6 +138,7 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
         apps: list[App] = [
             (PageRouter(OwnSite(tools) if front.guard is None else tools, pages), main, None),
             (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),
+            *webhook.apps(prioritizer),
         ]
         with (
             closing(peers),
@@ -130,17 +146,22 @@ def run(serving: Serving, source: Source, front: Front, schedulers: SchedulerLis
             closing(Workers(source, shared, scheduler)) as workers,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            runner.run(_run(prioritizer, apps, table, workers, lambda: ready(listening)))
+            each = table.ensure, workers.ensure, webhook.reload
+            runner.run(_run(prioritizer, apps, each, workers.stop, lambda: ready(listening)))
 
 
 async def _run(
-    prioritizer: Prioritizer, apps: Sequence[App], table: TableProcess, workers: Workers, ready: Callable[[], bool]
+    prioritizer: Prioritizer,
+    apps: Sequence[App],
+    each: Sequence[Callable[[], None]],
+    stop: Callable[[], None],
+    ready: Callable[[], bool],
 ) -> None:
     def each_time() -> None:
-        table.ensure()
-        workers.ensure()
+        for one in each:
+            one()
 
     prioritizer.take(prioritizer.newer())
     fresh = asyncio.create_task(keep_fresh(prioritizer, each_time))
-    await listen(apps, ready, workers.stop)
+    await listen(apps, ready, stop)
     fresh.cancel()

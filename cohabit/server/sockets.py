@@ -41,6 +41,35 @@ class Certificates:
     client_ca: Path
 
 
+class ServerTls:
+    """TLS 1.2 or later for clients that show no certificate; the files are read again once they change.
+
+    Raises:
+        CohabitError: a file cannot be read, or is not what it should be.
+    """
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._files, self.context = (certificate, key), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._stamps = self._stamped()
+        try:
+            self.context.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            raise CohabitError(
+                f"COHABIT_ADVISOR__ADMISSION_CERTIFICATE={certificate} or _KEY={key} cannot be used ({error}): give "
+                "PEM files, with the key of the certificate; `cohabit admin certificate` makes them"
+            ) from error
+
+    def renew(self) -> None:
+        """Take up files that changed; new connections see them."""
+        if (stamps := self._stamped()) != self._stamps:
+            self.context.load_cert_chain(*self._files)
+            self._stamps = stamps
+
+    def _stamped(self) -> list[int]:
+        return [path.stat().st_mtime_ns if path.exists() else 0 for path in self._files]
+
+
 def free_socket(port: int, tries: int = PORTS_TRIED, host: str = HOST) -> socket.socket:
     """A listening socket on the port, or on one of the next ones; 0 takes any.
 

@@ -2,7 +2,8 @@
 
 Exit 1 where kube-scheduler rejected a target of a plan on a drawn cluster, where a pod got no node, where a total was
 not what both sides say, where a pod did not go to the highest one, where too few moved pods are on their target, a
-disruption budget was breached, or a dry run had another answer.
+disruption budget was breached, a dry run had another answer, too few pods went where the webhook advised, or it delayed
+pods while it was dead.
 """
 
 import signal
@@ -19,6 +20,7 @@ import numpy as np
 
 from benchmarks.serving import going
 from cohabit.terminal.console import console, show_error, show_table
+from e2e.kube.admission import followed, holds
 from e2e.kube.advisor import prepared
 from e2e.kube.binaries import binaries
 from e2e.kube.dry_runs import Asked
@@ -48,13 +50,15 @@ def _run(arguments: Namespace) -> int:
     programs = binaries(console.print)
     with tempfile.TemporaryDirectory(prefix="cohabit-e2e-kube-") as name:
         folder = Path(name)
-        accepted = _accepted(targets(folder, programs, arguments.clusters))
+        accepted = arguments.admission_only or _accepted(targets(folder, programs, arguments.clusters))
         if arguments.targets_only:
             return 0 if accepted else 1
         console.print(f"a snapshot of {arguments.nodes:,} nodes and a bundle; then clusters, one after the other")
         changing = prepared(folder, arguments.nodes, arguments.residents)
         plan = Plan(folder, programs, changing.view.nodes, arguments.pods)
         with going(changing):
+            if arguments.admission_only:
+                return 0 if _followed(plan) else 1
             pool = pooled(replace(plan, pods=min(arguments.pods, POOL_PODS)))
             _show_pool(pool)
             if arguments.pool_only:
@@ -64,6 +68,7 @@ def _run(arguments: Namespace) -> int:
             carried_out = steered(plans) and all(one.found == one.expected for one in dry_runs)
             if arguments.moves_only:
                 return 0 if carried_out and accepted else 1
+            advised_at_creation = _followed(plan)
             alone = without(plan)
             advised, sample = with_advisor(plan, arguments.sampled)
             outcomes = [alone, advised, killed(plan)]
@@ -71,6 +76,7 @@ def _run(arguments: Namespace) -> int:
     _show_sample(sample)
     whole = pool.whole and all(outcome.bound == outcome.pods for outcome in outcomes)
     judged = sample.verdict
+    carried_out = carried_out and advised_at_creation
     return 0 if accepted and carried_out and whole and judged.pods == judged.highest and not judged.astray else 1
 
 
@@ -83,6 +89,24 @@ def _accepted(found: Sequence[Tried]) -> bool:
     for one in rejected:
         console.print(f"  cluster {one.cluster}, {one.pod} to {one.target}: {one.said}")
     return not rejected
+
+
+def _followed(plan: Plan) -> bool:
+    """Whether pods go where the webhook advises, and a dead webhook delays none."""
+    results = [followed(plan, mode) for mode in ("annotate", "advise")]
+    rows = [
+        [one.mode, f"{one.bound:,} of {plan.pods:,}", f"{one.named:,}", f"{one.listed:,}", f"{one.top:,}"]
+        for one, _ in results
+    ]
+    show_table(
+        "advice at admission", ("mode", "pods scheduled", "with a list", "on a listed node", "on the best"), rows
+    )
+    for one, creates in results:
+        console.print(
+            f"{one.mode}: webhook dead: {creates.failed:,} creates failed, p99 {creates.p99_s:.3f} s, "
+            f"of {len(creates.seconds):,}"
+        )
+    return holds(*results[-1])
 
 
 def _show(outcomes: Sequence[Outcome]) -> None:
@@ -145,6 +169,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--moves", type=int, default=500, help="pods that are moved, by each way of asking (500)")
     parser.add_argument("--clusters", type=int, default=200, help="drawn clusters whose plans are carried out (200)")
     parser.add_argument("--targets-only", action="store_true", help="nothing but the targets on drawn clusters")
+    parser.add_argument("--admission-only", action="store_true", help="nothing but advice at admission")
     parser.add_argument("--pool-only", action="store_true", help="nothing after the pool with its own scheduler")
     parser.add_argument("--moves-only", action="store_true", help="nothing but the moves")
     return parser

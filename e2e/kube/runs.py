@@ -80,7 +80,7 @@ def without(plan: Plan) -> Outcome:
         _create(plane, "pod", plan.pods)
         with plane.scheduler(None) as process:
             log = SchedulerLog(process.log)
-            _until_bound(log, plan.pods)
+            until_bound(log, plan.pods)
         return _outcome("without", plane, log, plan.pods, {})
 
 
@@ -93,7 +93,7 @@ def with_advisor(plan: Plan, sampled: int) -> tuple[Outcome, Sample]:
         _create(plane, "pod", plan.pods)
         with plane.scheduler(port, EVERY_LOSS) as process:
             log = SchedulerLog(process.log)
-            _until_bound(log, plan.pods)
+            until_bound(log, plan.pods)
         counts = {"at work": advised.counts().since(before)}
         outcome = _outcome("with", plane, log, plan.pods, counts)
         return outcome, _sampled(plane, port, sampled)
@@ -110,14 +110,14 @@ def killed(plan: Plan) -> Outcome:
         _create(plane, "first", first)
         with plane.scheduler(port, EVERY_LOSS) as process:
             log = SchedulerLog(process.log)
-            _until_bound(log, first // 2)
+            until_bound(log, first // 2)
             until_then = one.counts().since(before)
             one.process.kill()
             _create(plane, "second", second - first)
-            _until_bound(log, second)
+            until_bound(log, second)
             other = lives.enter_context(advisor(plan.folder, port, "advisor-back"))
             _create(plane, "third", plan.pods - second)
-            _until_bound(log, plan.pods)
+            until_bound(log, plan.pods)
         counts = {"until it was killed": until_then, "once it was back": other.counts()}
         return _outcome("killed and back", plane, log, plan.pods, counts)
 
@@ -126,7 +126,7 @@ def _sampled(plane: ControlPlane, port: int, pods: int) -> Sample:
     _create(plane, "sampled", pods)
     with plane.scheduler(port, EVERY_SCORE) as process:
         log = SchedulerLog(process.log)
-        _until_bound(log, pods)
+        until_bound(log, pods)
     weight = int(extender_of(PAGE.read_text())["weight"])
     with process.log.open("rb") as lines:
         judged = verdict(scores_in(lines), log.node_of, weight)
@@ -142,7 +142,7 @@ def _outcome(name: str, plane: ControlPlane, log: SchedulerLog, pods: int, count
     return Outcome(name, len(plane.api.bound()), pods, log.pods_per_s(), dict(log.lost), counts)
 
 
-def _until_bound(log: SchedulerLog, count: int) -> None:
+def until_bound(log: SchedulerLog, count: int) -> None:
     """Wait until so many pods are bound.
 
     Raises:

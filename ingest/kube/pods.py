@@ -11,7 +11,7 @@ from ingest.kube.gpus import gpus_in
 from ingest.kube.quantity import extended
 from ingest.schema.container_identity import MIRROR, container_id, uid_of_pod
 from ingest.schema.cpuset import is_cpuset
-from ingest.schema.workload_identity import Owner, PodFacts, identify, top_owner
+from ingest.schema.workload_identity import ADVICE, Owner, PodFacts, identify, top_owner
 
 Amounts = Mapping[str, Fraction]
 
@@ -75,7 +75,7 @@ def placement(pod: Pod, cluster: str) -> Record:
         "local_storage": has_local_storage(spec),
         "tolerations": [toleration_text(toleration) for toleration in spec.tolerations],
         "affinity": affinity_json(spec),
-        "labels": meta.labels,
+        "labels": {name: meta.annotations[name] for name in (ADVICE,) if name in meta.annotations} | meta.labels,
         "volume_claims": any(volume.persistent_volume_claim is not None for volume in spec.volumes),
     }
     return {name: value for name, value in record.items() if value is not None}

@@ -321,7 +321,12 @@ PLACEMENTS = _table(
     _flag("local_storage", "holds data on the node"),
     Column("tolerations", pa.list_(_STRING), "", "tolerated taints"),
     _text("affinity", "affinity rules as JSON"),
-    Column("labels", _TEXT_BY_NAME, "", "labels that affinity rules of other pods select by"),
+    Column(
+        "labels",
+        _TEXT_BY_NAME,
+        "",
+        "labels that affinity rules select by, and annotation cohabit.io/advice",
+    ),
     _flag("volume_claims", "mounts persistent volume claims, whose volumes may be bound to a zone"),
     *LANDING,
 )

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 APP_LABELS = ("cohabit.io/app", "app.kubernetes.io/name", "app")
 TEAM_LABELS = ("cohabit.io/team", "team")
 QOS_LABELS = ("cohabit.io/qos", "koordinator.sh/qosClass")
+ADVICE = "cohabit.io/advice"
+"""Annotation of an advised pod: the id by which it is assumed until its uid is known. Label `off`: no advice."""
 HASH_LABELS = {"pod-template-hash": "Deployment", "rollouts-pod-template-hash": "Rollout"}
 """Label that holds the hash in the name of a ReplicaSet -> kind of what made the ReplicaSet."""
 BEST_EFFORT_CLASSES = ("BE", "BESTEFFORT")

@@ -108,6 +108,32 @@ MONITORS: Mapping[str, Manifest] = {
     },
 }
 """The part of the Prometheus operator's kinds that ours use."""
+CERTIFICATES: Mapping[str, Manifest] = {
+    "Issuer": {"type": "object", "additionalProperties": False, "properties": {"selfSigned": {"const": {}}}},
+    "Certificate": {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["secretName", "issuerRef"],
+        "properties": {
+            "secretName": {"type": "string"},
+            "dnsNames": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+            "duration": {"type": "string", "pattern": "^[0-9]+h$"},
+            "usages": {"items": {"enum": ["digital signature", "key encipherment", "server auth"]}},
+            "privateKey": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "algorithm": {"const": "ECDSA"},
+                    "size": {"const": 256},
+                    "rotationPolicy": {"const": "Always"},
+                },
+            },
+            "issuerRef": {"type": "object", "required": ["name", "kind"]},
+        },
+    },
+}
+"""The part of cert-manager's kinds, cert-manager.io/v1, that ours use."""
+KINDS = {**MONITORS, **CERTIFICATES}
 
 REFUSED = (
     jsonschema_rs.ValidationError,
@@ -131,8 +157,8 @@ def fits_its_schema(found: list[Manifest]) -> Iterator[str]:
 def _schema_problem(text: str) -> str:
     manifest = json.loads(text)
     try:
-        if manifest["kind"] in MONITORS:
-            jsonschema_rs.validate(MONITORS[manifest["kind"]], manifest["spec"])
+        if manifest["kind"] in KINDS:
+            jsonschema_rs.validate(KINDS[manifest["kind"]], manifest["spec"])
         else:
             kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
     except REFUSED as error:
@@ -189,7 +215,9 @@ def _settings_told(found: list[Manifest]) -> Iterator[tuple[str, Manifest, dict[
 
 
 def _wrong_ports(own: Settings, container: Manifest) -> Iterator[str]:
-    meant = {"people": own.advisor.port, "schedulers": own.advisor.scheduler_port, "metrics": own.kafka.metrics_port}
+    of = own.advisor
+    meant: dict[str, int | None] = {"people": of.port, "schedulers": of.scheduler_port, "admission": of.admission_port}
+    meant |= {"metrics": own.kafka.metrics_port}
     for port in container.get("ports", ()):
         if meant.get(port["name"]) != port["containerPort"]:
             yield f"port {port['name']} is {meant.get(port['name'])} by its settings"

@@ -129,6 +129,43 @@ def test_nothing_is_to_complain_of_where_the_lake_is_in_a_bucket(check: Check, b
     assert list(check(bucket)) == []
 
 
+@pytest.fixture(scope="module")
+def admitting(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    """The example with advice at admission and certificates by cert-manager."""
+    folder = tmp_path_factory.mktemp("admitting")
+    (folder / "settings.env").write_text("COHABIT_ADVISOR__ADMISSION=advise\n")
+    told = {
+        "resources": [str(EXAMPLE)],
+        "components": [str(DEPLOY / "kubernetes" / name) for name in ("admission", "admission-cert-manager")],
+        "configMapGenerator": [{"name": "cohabit-settings", "behavior": "merge", "envs": ["settings.env"]}],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(told))
+    return read(folder)
+
+
+@pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
+def test_nothing_is_to_complain_of_where_pods_are_advised_at_admission(check: Check, admitting: list[Manifest]) -> None:
+    assert list(check(admitting)) == []
+
+
+def test_the_webhook_fails_open_waits_a_second_and_never_asks_itself(admitting: list[Manifest]) -> None:
+    [configuration] = named(admitting, "MutatingWebhookConfiguration")
+    [webhook] = configuration["webhooks"]
+    [certificate] = named(admitting, "Certificate")
+    service = webhook["clientConfig"]["service"]
+
+    assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 1)
+    assert (webhook["sideEffects"], webhook["reinvocationPolicy"]) == ("NoneOnDryRun", "Never")
+    assert certificate["spec"]["dnsNames"] == [f"{service['name']}.{service['namespace']}.svc"]
+    assert configuration["metadata"]["annotations"] == {
+        "cert-manager.io/inject-ca-from": f"{service['namespace']}/{certificate['metadata']['name']}"
+    }
+    own = {"matchExpressions": [{"key": "app.kubernetes.io/name", "operator": "NotIn", "values": ["cohabit"]}]}
+    assert own["matchExpressions"][0] in webhook["objectSelector"]["matchExpressions"]
+    assert all(pod["metadata"]["labels"]["app.kubernetes.io/name"] == "cohabit" for _, pod in pods(admitting))
+    assert service["path"] == "/admission"
+
+
 def test_in_a_bucket_no_claim_volume_or_mount_is_the_lakes(bucket: list[Manifest]) -> None:
     claims = {one["metadata"]["name"] for one in named(bucket, "PersistentVolumeClaim")}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from e2e.kube.__main__ import main
+from e2e.kube.admission import MANIFEST, Creates, Followed, configuration, holds, tally
 from e2e.kube.advisor import counts_in
 from e2e.kube.api import Api
 from e2e.kube.binaries import ETCD, KUBERNETES, MODULE, binaries, versions
@@ -235,3 +236,53 @@ def test_a_drawn_pod_is_created_on_its_node_or_for_its_target() -> None:
     assert "nodeName" not in anew["spec"]
     assert anew["metadata"]["annotations"] == {TARGET: "n1"}
     assert anew["spec"]["tolerations"] == pod["spec"]["tolerations"]
+
+
+def advised_pod(node: str, *names: str, annotated: bool = False) -> dict[str, object]:
+    """A pod on a node, advised to go to others: by terms, or by the annotation alone."""
+    if annotated:
+        notes = {"cohabit.io/would-advise": " ".join([*(f"{name}={9 - i}" for i, name in enumerate(names)), "!n9"])}
+        return {"metadata": {"annotations": notes}, "spec": {"nodeName": node}}
+    own = {"weight": 100, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
+    avoid = {
+        "weight": 5,
+        "preference": {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["x"]}]},
+    }
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]
+    terms = [{"weight": 9 - i, "preference": {"matchFields": [field]}} for i, field in enumerate(fields)]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [own, *terms, avoid]}}
+    return {"metadata": {"annotations": {"cohabit.io/advice": "id"}}, "spec": {"nodeName": node, "affinity": affinity}}
+
+
+@pytest.mark.parametrize("annotated", [False, True])
+def test_pods_are_counted_on_their_best_node_on_a_listed_one_and_elsewhere(annotated: bool) -> None:  # noqa: FBT001
+    pods = [advised_pod(node, "n1", "n2", annotated=annotated) for node in ("n1", "n2", "n2", "n3", "")]
+    plain = {"metadata": {}, "spec": {"nodeName": "n1"}}
+
+    assert tally("m", json.dumps({"items": [*pods, plain]}).encode()) == Followed("m", 5, 4, 3, 1)
+
+
+def test_the_webhook_of_the_manifests_is_registered_on_loopback(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"PEM")
+
+    [webhook] = json.loads(configuration(MANIFEST.read_text(), 9, tmp_path / "ca.crt"))["webhooks"]
+
+    assert webhook["clientConfig"] == {"url": "https://localhost:9/admission", "caBundle": "UEVN"}
+    assert webhook["failurePolicy"] == "Ignore"
+
+
+@pytest.mark.parametrize(
+    ("advised", "creates", "held"),
+    [
+        (Followed("advise", 100, 100, 70, 25), Creates(0, [1.0] * 100), True),
+        (Followed("advise", 100, 100, 69, 25), Creates(0, [1.0] * 100), False),
+        (Followed("advise", 100, 100, 70, 24), Creates(0, [1.0] * 100), False),
+        (Followed("advise", 100, 0, 0, 0), Creates(0, [1.0] * 100), False),
+        (Followed("advise", 100, 100, 70, 25), Creates(1, [1.0] * 99), False),
+        (Followed("advise", 100, 100, 70, 25), Creates(0, [1.2] * 100), False),
+        (Followed("advise", 100, 100, 70, 25), Creates(0, []), False),
+    ],
+    ids=str,
+)
+def test_the_gates_of_advice_at_admission(advised: Followed, creates: Creates, held: bool) -> None:  # noqa: FBT001
+    assert holds(advised, creates) is held

@@ -12,7 +12,10 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.datastructures import Headers
 
+from advisor.admission.admission_advice import AdmissionAdvice
+from advisor.admission.room_file import NewestRooms
 from advisor.api.app import create_app
+from advisor.api.scheduler.admission import create_admission_app
 from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.placement.prioritizer import Prioritizer
 from advisor.ui.site.forms import KIND, UnreadableForm, fields
@@ -23,6 +26,7 @@ from ingest.kafka_io.stream_files import Message
 from ingest.kube.events import CLUSTER_NODES, PODS, Kind
 from ingest.kube.list_watch import Feed
 from ingest.kube.watcher import Follower, Surroundings, WatchMetrics
+from tests.advisor.admission.reviews import review
 from tests.advisor.processes import new_process
 from tests.fuzzing.target import Refused, Target
 from tests.ingest.api_server import a_node, a_pod
@@ -161,7 +165,9 @@ def _listed(folder: Path) -> Target:
 
 def _requests(folder: Path) -> Iterator[Target]:
     process = new_process(folder / "none", folder / "serving")
-    people, schedulers = create_app(process.serving), create_scheduler_app(Prioritizer(process.serving))
+    prioritizer = Prioritizer(process.serving)
+    people, schedulers = create_app(process.serving), create_scheduler_app(prioritizer)
+    webhook = create_admission_app(AdmissionAdvice(prioritizer, NewestRooms(folder), "advise", str))
     score = {"app": "web", "team": "blue", "best_effort": True, "nodes": ["n0", "n1"]}
     need = {"cpu": {"request": 2.0, "use": 1.0}, "memory": {"request": 4}}
     new = {"team": "shop", "app": "web", "node": "n0", "resources": need, "hours": 3, "tier": "LS"}
@@ -173,6 +179,7 @@ def _requests(folder: Path) -> Iterator[Target]:
         "/extender/filter": (schedulers, _golden("prioritize-*.request.json")),
         "/volcano/prioritize": (schedulers, _golden("volcano-*.request.json")),
         "/assumed-pods": (schedulers, [orjson.dumps([told, told])]),
+        "/admission": (webhook, [review()]),
         "/v1/scores": (people, [orjson.dumps(score)]),
         "/v1/quotes": (people, [orjson.dumps(new), orjson.dumps(runs)]),
         "/v1/plans/p1/approve": (people, [orjson.dumps(decide)]),
@@ -180,7 +187,8 @@ def _requests(folder: Path) -> Iterator[Target]:
         "/v1/plans/p1/export": (people, [orjson.dumps({"version": 1, "form": "plain"})]),
     }
     for path, (app, good) in asked.items():
-        module = "advisor.api.scheduler.scheduler_app" if app is schedulers else "advisor.api.app"
+        own = "scheduler_app" if app is schedulers else "admission"
+        module = "advisor.api.app" if app is people else f"advisor.api.scheduler.{own}"
         yield Target(f"POST {path}", module, tuple(good), _posted(app, path), (Refused,))
 
 

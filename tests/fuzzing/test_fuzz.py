@@ -34,6 +34,7 @@ READERS = {
     "models.bundle.signing",
     "cohabit.lifecycle.drift",
     "advisor.api.app",
+    "advisor.api.scheduler.admission",
     "advisor.api.scheduler.scheduler_app",
     "advisor.auth.oidc",
     "advisor.cluster.snapshot",

@@ -7,7 +7,7 @@ import msgspec
 
 from advisor.cluster.pending_pod import PendingPod
 from advisor.placement.offer import Offer
-from ingest.schema.workload_identity import Owner, PodFacts, identify, template_hash
+from ingest.schema.workload_identity import ADVICE, Owner, PodFacts, identify, template_hash
 
 
 class OwnerReference(msgspec.Struct):
@@ -65,7 +65,8 @@ def offer_to(pod: Object, uid: str, names: Sequence[str]) -> Offer:
     owners = [Owner(o.kind, o.name, bool(o.controller), o.apiVersion) for o in meta.ownerReferences or []]
     who = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
     made_of = template_hash(meta.labels or {})
-    return Offer(PendingPod(who.app, who.team, who.best_effort), uid, names, group, meta.namespace, made_of)
+    pending, advice = PendingPod(who.app, who.team, who.best_effort), (meta.annotations or {}).get(ADVICE, "")
+    return Offer(pending, uid, names, group, meta.namespace, made_of, advice)
 
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from threading import Event
 
+    from advisor.admission.admission_advice import Mode
     from advisor.api.http.auth_middleware import Guard
     from advisor.auth.jwks import Issuer
     from advisor.placement.model_state import Serving
     from advisor.ui.site.identity import Entrance
+    from cohabit.server.admission_webhook import AdmissionListener
+    from cohabit.server.main import Listening
     from cohabit.server.sockets import Certificates
     from cohabit.server.workers import Source
     from ingest.lake.tables import Lake
@@ -165,6 +168,8 @@ def run_serve(
     port: int | None,
     scheduler_port: int | None,
     workers: int | None,
+    admission: "Mode | None" = None,
+    admission_port: int | None = None,
 ) -> None:
     """See `cohabit serve`."""
     own = settings.advisor
@@ -180,10 +185,7 @@ def run_serve(
     serving = source.opened(lambda: time_ns() // 1000)
 
     def ready(listening: Listening) -> bool:
-        console.print(
-            f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops",
-            soft_wrap=True,
-        )
+        _show(listening)
         gc.collect()
         gc.freeze()  # what is loaded stays: searching it for garbage would stop all answers for a tenth of a second
         if problem := serving.problem():
@@ -207,8 +209,29 @@ def run_serve(
                 peers=others(own.peers, gethostname(), schedulers_at),
                 refusing=own.filter == "zero",
             ),
+            _webhook(own, admission, admission_port),
             ready=ready,
         )
+
+
+def _show(listening: "Listening") -> None:
+    console.print(
+        f"people and tools: {listening.main}   schedulers: {listening.scheduler}/extender   Ctrl-C stops",
+        soft_wrap=True,
+    )
+    if listening.admission:
+        console.print(f"kube-apiserver: {listening.admission}/admission", soft_wrap=True)
+
+
+def _webhook(own: AdvisorSettings, mode: "Mode | None", port: int | None) -> "AdmissionListener | None":
+    """How kube-apiserver is answered; None where created pods get no advice."""
+    from cohabit.server.admission_webhook import AdmissionListener
+
+    chosen, files = own.admission if mode is None else mode, (own.admission_certificate, own.admission_key)
+    if chosen == "off":
+        return None
+    secured = (files[0], files[1]) if files[0] and files[1] else None
+    return AdmissionListener(own.admission_port if port is None else port, chosen, str(own.admission_host), secured)
 
 
 def _refuse_open_host(own: AdvisorSettings) -> None:

@@ -13,15 +13,18 @@ from schemathesis.engine import from_schema
 from schemathesis.engine.events import FatalError, FuzzScenarioFinished, NonFatalError, ScenarioFinished
 from schemathesis.engine.recorder import ScenarioRecorder
 
+from advisor.admission.admission_advice import AdmissionAdvice
+from advisor.admission.room_file import NewestRooms
 from advisor.api.app import create_app
 from advisor.api.http.openapi import WHY
+from advisor.api.scheduler.admission import create_admission_app
 from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.database.engine import open_store
 from advisor.placement.prioritizer import Prioritizer
 from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.billing.bill_offices import bill_office
 from tests.advisor.plans.offices import Bureau
-from tests.advisor.processes import Process
+from tests.advisor.processes import Process, new_process
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +118,7 @@ def test_behind_the_gate_answers_are_as_described_and_a_token_is_not_ignored(
     assert {entry.outcome for entry in guarding.refused()} == {"401 no token"}
 
 
-def test_every_status_that_a_route_answers_is_described(process: Process, guarding: Guarded) -> None:
+def test_every_status_that_a_route_answers_is_described(process: Process, guarding: Guarded, tmp_path: Path) -> None:
     serving = process.serving
 
     assert described(create_app(serving)) == {
@@ -148,6 +151,8 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/volcano/prioritize": {"post": ["200", "400", "408", "413"]},
         "/watcher": {"get": ["200", "404", "422"]},
     }
+    advice = AdmissionAdvice(Prioritizer(new_process(tmp_path, tmp_path).serving), NewestRooms(tmp_path), "advise", str)
+    assert described(create_admission_app(advice)) == {"/admission": {"post": ["200", "400", "408", "413"]}}
     behind = described(create_app(serving, guarding.guard))
     assert behind["/v1/scores"]["post"] == ["200", "400", "401", "403", "404", "408", "413", "422", "429", "503"]
     assert behind["/healthz"] == {"get": ["200"]}

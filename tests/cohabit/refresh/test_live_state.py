@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from advisor.admission.node_room import node_rooms
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import Offered
 from cohabit.refresh.heard_file import NAME, read_heard, write_heard
@@ -213,3 +214,11 @@ def test_a_node_registered_again_does_not_bring_back_what_ended_with_it(tmp_path
         cluster.snapshot()
 
     assert "a" not in cluster.snapshot().containers
+
+
+def test_what_nodes_have_left_follows_from_the_facts_behind_a_snapshot(cluster: Cluster) -> None:
+    cluster.send("placements", 1, {"container": "a", "event": "change", "app": "web", "cpu_request_cores": 3.0})
+
+    [room] = node_rooms(cluster.snapshot(), cluster.state.facts).nodes
+
+    assert (room.node, room.cores) == ("n", 5.0)

@@ -489,3 +489,11 @@ def test_whatever_stands_in_a_pod_it_is_told_or_refused(place: tuple[str | int, 
 
     for record in answer.records:
         accepted(PLACEMENTS, record)
+
+
+def test_the_id_of_advice_goes_with_the_labels_and_other_annotations_do_not() -> None:
+    notes = {"cohabit.io/advice": "advice-1", "note": "x"}
+
+    found = placed(annotations=notes)["labels"]
+
+    assert found == {"pod-template-hash": "7d4b9c6f58", "cohabit.io/advice": "advice-1"}
