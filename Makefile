@@ -38,8 +38,8 @@ crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 10
 	$(BIN)/python -m tests.ingest.rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.ingest.live_rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 
-e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n, MOVES=n and CLUSTERS=n for fewer; needs Go on PATH
-	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES)) $(if $(CLUSTERS),--clusters $(CLUSTERS))
+e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n, MOVES=n, CLUSTERS=n and PAIRS=n for fewer, ONLY=part; needs Go on PATH
+	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES)) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(ONLY),--only $(ONLY))
 
 e2e-long: $(JARS) ## tests of over 15 s each: the tutorial, whole benchmarks, deaths of the line, every request of the OpenAPI
 	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder -m long

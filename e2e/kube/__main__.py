@@ -1,4 +1,7 @@
-"""`python -m e2e.kube`: a real kube-scheduler and a real advisor: moves; without it, with it, with it killed and back.
+"""`python -m e2e.kube`: a real kube-scheduler and a real advisor, part by part.
+
+Targets of plans, a pool with its own scheduler, moves, advice at admission, and throughput without advice, with the
+extender and with the webhook in turns, beside the CPU time of each program.
 
 Exit 1 where kube-scheduler rejected a target of a plan on a drawn cluster, where a pod got no node, where a total was
 not what both sides say, where a pod did not go to the highest one, where too few moved pods are on their target, a
@@ -10,7 +13,7 @@ import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -28,7 +31,7 @@ from e2e.kube.errors import E2eError
 from e2e.kube.moves import Moved, moved, steered
 from e2e.kube.pool import Pooled, pooled
 from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
-from e2e.kube.targets import Tried, targets
+from e2e.kube.targets import targets
 
 POOL_PODS = 400
 """Of each namespace."""
@@ -50,38 +53,17 @@ def _run(arguments: Namespace) -> int:
     programs = binaries(console.print)
     with tempfile.TemporaryDirectory(prefix="cohabit-e2e-kube-") as name:
         folder = Path(name)
-        accepted = arguments.admission_only or _accepted(targets(folder, programs, arguments.clusters))
-        if arguments.targets_only:
-            return 0 if accepted else 1
         console.print(f"a snapshot of {arguments.nodes:,} nodes and a bundle; then clusters, one after the other")
         changing = prepared(folder, arguments.nodes, arguments.residents)
-        plan = Plan(folder, programs, changing.view.nodes, arguments.pods)
+        plan = Plan(folder, programs, changing.view.nodes, arguments.pods, changing.view.cluster)
         with going(changing):
-            if arguments.admission_only:
-                return 0 if _followed(plan) else 1
-            pool = pooled(replace(plan, pods=min(arguments.pods, POOL_PODS)))
-            _show_pool(pool)
-            if arguments.pool_only:
-                return 0 if pool.whole else 1
-            plans, dry_runs = moved(plan, arguments.moves, changing.view.cluster)
-            _show_moves(plans, dry_runs)
-            carried_out = steered(plans) and all(one.found == one.expected for one in dry_runs)
-            if arguments.moves_only:
-                return 0 if carried_out and accepted else 1
-            advised_at_creation = _followed(plan)
-            alone = without(plan)
-            advised, sample = with_advisor(plan, arguments.sampled)
-            outcomes = [alone, advised, killed(plan)]
-    _show(outcomes)
-    _show_sample(sample)
-    whole = pool.whole and all(outcome.bound == outcome.pods for outcome in outcomes)
-    judged = sample.verdict
-    carried_out = carried_out and advised_at_creation
-    return 0 if accepted and carried_out and whole and judged.pods == judged.highest and not judged.astray else 1
+            held = [PARTS[part](plan, arguments) for part in arguments.only or PARTS]
+    return 0 if all(held) else 1
 
 
-def _accepted(found: Sequence[Tried]) -> bool:
-    """Whether kube-scheduler accepted every target of the plans on drawn clusters."""
+def _targets(plan: Plan, arguments: Namespace) -> bool:
+    """Whether kube-scheduler accepts every target of the plans on drawn clusters."""
+    found = targets(plan.folder, plan.binaries, arguments.clusters)
     rejected = [one for one in found if one.said]
     console.print(
         f"targets of plans on drawn clusters: {len(found):,}, of which kube-scheduler rejected {len(rejected):,}"
@@ -91,9 +73,65 @@ def _accepted(found: Sequence[Tried]) -> bool:
     return not rejected
 
 
-def _followed(plan: Plan) -> bool:
+def _pool(plan: Plan, _: Namespace) -> bool:
+    """Whether a pool's own scheduler and the cluster's keep to their nodes."""
+    pool = pooled(replace(plan, pods=min(plan.pods, POOL_PODS)))
+    _show_pool(pool)
+    return pool.whole
+
+
+def _moves(plan: Plan, arguments: Namespace) -> bool:
+    """Whether moved pods arrive, and dry runs say what comes."""
+    plans, dry_runs = moved(plan, arguments.moves, plan.cluster)
+    _show_moves(plans, dry_runs)
+    return steered(plans) and all(one.found == one.expected for one in dry_runs)
+
+
+def _throughput(plan: Plan, arguments: Namespace) -> bool:
+    """Whether all pods are scheduled, with and without advice and with an advisor that is killed."""
+    outcomes, sample = paired(plan, arguments.pairs, arguments.sampled)
+    _show_pairs(outcomes)
+    outcomes.append(killed(plan))
+    _show(outcomes)
+    _show_sample(sample)
+    judged = sample.verdict
+    whole = all(outcome.bound == outcome.pods for outcome in outcomes)
+    return whole and judged.pods == judged.highest and not judged.astray
+
+
+def paired(plan: Plan, pairs: int, sampled: int) -> tuple[list[Outcome], Sample]:
+    """Without advice, with the extender and with the webhook, in turns; the last advised run has the sample."""
+    outcomes = list[Outcome]()
+    for pair in range(pairs):
+        alone = without(plan, pair)
+        advised, sample = with_advisor(plan, sampled if pair == pairs - 1 else 1, pair)
+        outcomes += [alone, advised, followed(plan, "advise", pair + 1)[0]]
+    return outcomes, sample
+
+
+def _show_pairs(outcomes: Sequence[Outcome]) -> None:
+    """Pods per second over those without advice, by pair, and CPU milliseconds per pod of each program."""
+    by_name: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_name.setdefault(outcome.name, []).append(outcome)
+    alone = by_name["without"]
+    for name, runs in by_name.items():
+        ratios = [one.pods_per_s / other.pods_per_s for one, other in zip(runs, alone, strict=True)]
+        shown = ", ".join(f"{one.pods_per_s:,.0f} ({ratio:.2f})" for one, ratio in zip(runs, ratios, strict=True))
+        console.print(f"{name}: pods/s in pairs, and over those without: {shown}; median {np.median(ratios):.2f}")
+    programs = sorted({program for outcome in outcomes for program in outcome.cpu_s})
+    rows = [[program, *(_cpu(runs, program) for runs in by_name.values())] for program in programs]
+    show_table("CPU ms per pod (of the busiest thread)", ("program", *by_name), rows)
+
+
+def _cpu(runs: Sequence[Outcome], program: str) -> str:
+    took = [(1e3 * np.array(one.cpu_s[program]) / one.pods).tolist() for one in runs if program in one.cpu_s]
+    return "" if not took else "{:.2f} ({:.2f})".format(*np.median(took, axis=0))
+
+
+def _followed(plan: Plan, _: Namespace) -> bool:
     """Whether pods go where the webhook advises, and a dead webhook delays none."""
-    results = [followed(plan, mode) for mode in ("annotate", "advise")]
+    results = [followed(plan, mode)[1:] for mode in ("annotate", "advise")]
     rows = [
         [one.mode, f"{one.bound:,} of {plan.pods:,}", f"{one.named:,}", f"{one.listed:,}", f"{one.top:,}"]
         for one, _ in results
@@ -168,11 +206,19 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--sampled", type=int, default=200, help="pods of which every score is looked at (200)")
     parser.add_argument("--moves", type=int, default=500, help="pods that are moved, by each way of asking (500)")
     parser.add_argument("--clusters", type=int, default=200, help="drawn clusters whose plans are carried out (200)")
-    parser.add_argument("--targets-only", action="store_true", help="nothing but the targets on drawn clusters")
-    parser.add_argument("--admission-only", action="store_true", help="nothing but advice at admission")
-    parser.add_argument("--pool-only", action="store_true", help="nothing after the pool with its own scheduler")
-    parser.add_argument("--moves-only", action="store_true", help="nothing but the moves")
+    parser.add_argument("--pairs", type=int, default=3, help="runs with and without advice, in turns (3)")
+    parser.add_argument("--only", action="append", choices=PARTS, help="a part, several by several options (all)")
     return parser
+
+
+PARTS: Mapping[str, Callable[[Plan, Namespace], bool]] = {
+    "targets": _targets,
+    "pool": _pool,
+    "moves": _moves,
+    "admission": _followed,
+    "throughput": _throughput,
+}
+"""What is run, each with whether it holds."""
 
 
 def _leave(number: int, _frame: FrameType | None) -> NoReturn:

@@ -22,9 +22,10 @@ from cohabit.server.webhook_certificate import WebhookFiles, write_webhook_files
 from e2e.kube.advisor import advisor
 from e2e.kube.api import PODS, THREADS, Api, numbered
 from e2e.kube.control_plane import scheduler_of
+from e2e.kube.cpu_times import CpuTimes
 from e2e.kube.errors import Refused
 from e2e.kube.processes import Running, free_ports
-from e2e.kube.runs import Plan, until_bound
+from e2e.kube.runs import Outcome, Plan, create_pods, outcome_of, until_bound
 from e2e.kube.scheduler_log import SchedulerLog
 from ingest.schema.workload_identity import ADVICE
 
@@ -68,19 +69,25 @@ class Creates:
         return float(np.quantile(self.seconds, 0.99)) if self.seconds else float("nan")
 
 
-def followed(plan: Plan, mode: str) -> tuple[Followed, Creates]:
+def followed(plan: Plan, mode: str, pair: int = 0) -> tuple[Outcome, Followed, Creates]:
     """All pods with the webhook in a mode; then it is killed, and some more are created."""
     port, webhook = free_ports(2)
-    files = write_webhook_files(plan.folder / f"{mode}-tls", [NAME], 1, datetime.fromtimestamp(time_ns() / 1e9, UTC))
-    with plan.plane(f"admission-{mode}") as plane, _advised(plan, mode, port, webhook, files) as process:
+    files = write_webhook_files(
+        plan.folder / f"{mode}-{pair}-tls", [NAME], 1, datetime.fromtimestamp(time_ns() / 1e9, UTC)
+    )
+    with plan.plane(f"admission-{mode}-{pair}") as plane, _advised(plan, mode, port, webhook, files) as process:
         plane.api.ask(plane.api.connection(), "POST", WEBHOOKS, configuration(MANIFEST.read_text(), webhook, files.ca))
         process.until(lambda: _is_asked(plane.api), 60.0)
-        plane.api.create(PODS, numbered("pod", plan.pods, lambda i: CLASSES[i % len(CLASSES)]))
+        create_pods(plane, "pod", plan.pods)
+        before = CpuTimes.now()
         with plane.scheduler_by(scheduler_of([], plane.kubeconfig)) as scheduler:
-            until_bound(SchedulerLog(scheduler.log), plan.pods)
+            log = SchedulerLog(scheduler.log)
+            until_bound(log, plan.pods)
+            cpu_s = CpuTimes.now().since(before)
+        outcome = outcome_of(f"at admission, {mode}", plane, log, plan.pods, cpu_s=cpu_s)
         found = tally(mode, plane.api.ask(plane.api.connection(), "GET", PODS))
         process.kill()
-        return found, timed_creates(plane.api, DEAD_PODS)
+        return outcome, found, timed_creates(plane.api, DEAD_PODS)
 
 
 def configuration(manifest: str, port: int, ca: Path) -> bytes:

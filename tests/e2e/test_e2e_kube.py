@@ -212,7 +212,7 @@ def test_the_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None
 
     said = capsys.readouterr()
     assert not said.err
-    assert {"--nodes", "--pods", "--sampled", "--moves", "--moves-only"} <= set(said.out.split())
+    assert {"--nodes", "--pods", "--sampled", "--moves", "--only"} <= set(said.out.split())
 
 
 def test_the_extender_of_drawn_clusters_passes_the_target_where_it_is_offered() -> None:
