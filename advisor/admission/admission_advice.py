@@ -130,7 +130,7 @@ class AdmissionAdvice:
         Returns:
             The outcome, counted.
         """
-        began, given = perf_counter(), Given("refused", [], "error")
+        began, given = perf_counter(), Given("failed", [], "error")
         with Contained(log, "advice failed; the pod is created without"):
             given = self._given(said, namespace, began, dry_run=dry_run)
         return self.count(given, perf_counter() - began)
@@ -145,7 +145,7 @@ class AdmissionAdvice:
         try:
             pod = created_pod(said, namespace)
         except BadRequest:
-            return Given("refused", [], "unreadable")
+            return Given("failed", [], "unreadable")
         replies, problem = self.prioritizer.from_table.believed(), self.prioritizer.serving.problem()
         if pod.skipped or replies is None or problem:
             return Given("skipped", [], pod.skipped) if pod.skipped else Given("neutral", [], problem or "no_table")

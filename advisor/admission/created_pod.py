@@ -98,7 +98,7 @@ def created_pod(said: Mapping[str, object], namespace: str) -> CreatedPod:
         ),
         _needs(pod, rules),
         min(max((term.weight for term in terms), default=0), HIGHEST_WEIGHT),
-        _skipped(pod, rules),
+        _skipped(pod, rules) or _gated(said["spec"]),
     )
 
 
@@ -132,6 +132,11 @@ def _skipped(pod: Pod, rules: PodRules) -> str:
     if meta.namespace == SYSTEM_NAMESPACE or meta.labels.get(OWN[0]) == OWN[1]:
         return "system"
     return "one_host" if _on_one_host(rules) else ""
+
+
+def _gated(spec: object) -> str:
+    """A pod that waits for a gate, as Kueue's do, would carry old advice once it is let through."""
+    return "gated" if isinstance(spec, dict) and spec.get("schedulingGates") else ""
 
 
 def _on_one_host(rules: PodRules) -> bool:

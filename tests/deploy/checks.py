@@ -109,13 +109,22 @@ MONITORS: Mapping[str, Manifest] = {
 }
 """The part of the Prometheus operator's kinds that ours use."""
 CERTIFICATES: Mapping[str, Manifest] = {
-    "Issuer": {"type": "object", "additionalProperties": False, "properties": {"selfSigned": {"const": {}}}},
+    "Issuer": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "selfSigned": {"const": {}},
+            "ca": {"type": "object", "required": ["secretName"], "properties": {"secretName": {"type": "string"}}},
+        },
+    },
     "Certificate": {
         "type": "object",
         "additionalProperties": False,
         "required": ["secretName", "issuerRef"],
         "properties": {
             "secretName": {"type": "string"},
+            "isCA": {"const": True},
+            "commonName": {"type": "string"},
             "dnsNames": {"type": "array", "minItems": 1, "items": {"type": "string"}},
             "duration": {"type": "string", "pattern": "^[0-9]+h$"},
             "usages": {"items": {"enum": ["digital signature", "key encipherment", "server auth"]}},

@@ -44,7 +44,7 @@ def documents(path: Path) -> list[Any]:
 def _component(folder: Path) -> tuple[list[Manifest], list[Any]]:
     [of] = documents(folder / "kustomization.yaml")
     files = (folder / name for name in of.get("resources", ()))
-    return [manifest for path in files for manifest in documents(path)], of["patches"]
+    return [manifest for path in files for manifest in documents(path)], of.get("patches", [])
 
 
 def _generate(found: list[Manifest], folder: Path, of: Any) -> None:

@@ -23,8 +23,11 @@ PAGE = DEPLOY.parent / "docs" / "scheduler.md"
 
 
 @pytest.fixture(scope="module")
-def made() -> list[Manifest]:
-    return [*read(EXAMPLE), *read(POOL)]
+def made(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    """The example with the pool."""
+    folder = tmp_path_factory.mktemp("pool")
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [str(EXAMPLE)], "components": [str(POOL)]}))
+    return read(folder)
 
 
 @pytest.fixture
@@ -48,9 +51,10 @@ def test_nothing_is_to_complain_of(check: Check, both: list[Manifest]) -> None:
 
 
 def test_its_only_rights_are_those_of_a_scheduler_and_of_one_lease(both: list[Manifest]) -> None:
-    complaints = list(has_no_more_rights_than_it_needs(both))
-    assert len(complaints) == 2
-    assert all("Role cohabit-scheduler-election" in one and "leases" in one for one in complaints)
+    *leases, unmounted = sorted(has_no_more_rights_than_it_needs(both), key=lambda one: "Token" in one)
+    assert len(leases) == 2
+    assert all("Role cohabit-scheduler-election" in one and "leases" in one for one in leases)
+    assert unmounted == "Deployment cohabit-scheduler: automountServiceAccountToken is False"
     roles = {
         one["roleRef"]["name"]
         for one in named(both, "ClusterRoleBinding")
@@ -85,8 +89,17 @@ def test_one_name_for_scheduler_lease_and_policy(both: list[Manifest]) -> None:
     assert (policy["spec"]["failurePolicy"], policy["spec"]["reinvocationPolicy"]) == ("Ignore", "Never")
 
 
-def test_nobody_connects_to_it(both: list[Manifest]) -> None:
+def test_the_token_is_kube_schedulers_alone(deployment: Manifest) -> None:
+    pod = deployment["spec"]["template"]
+    mounts = {one["name"]: {mount["name"] for mount in one["volumeMounts"]} for one in containers(pod)}
+    assert "token" in mounts["kube-scheduler"]
+    assert "token" not in mounts["serve"]
+
+
+def test_only_prometheus_connects_to_it(both: list[Manifest]) -> None:
     [policy] = (one for one in named(both, "NetworkPolicy") if one["metadata"]["name"] == "cohabit-scheduler")
     assert "Ingress" in policy["spec"]["policyTypes"]
-    assert "ingress" not in policy["spec"]
+    [rule] = policy["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": "people"}]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"cohabit.io/asks": "true"}}}]
     assert {name for name, _ in pods(both)} >= {"Deployment cohabit-scheduler"}

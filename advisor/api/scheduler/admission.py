@@ -111,7 +111,7 @@ class Admit:
         try:
             request = _review(body).request
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self.advice.count(Given("refused", [], "unreadable"))
+            return self.advice.count(Given("failed", [], "unreadable"))
         if not request.creates_a_pod:
             return self.advice.count(Given("skipped", [], "other_object"))
         return self.advice.give(request.object or {}, request.namespace, dry_run=bool(request.dryRun))
@@ -123,7 +123,7 @@ def reply_to(uid: str, given: Given) -> ReviewReply:
     if given.patch:
         response.patchType = "JSONPatch"
         response.patch = base64.b64encode(_encode(given.patch)).decode()
-    if given.outcome == "refused":
+    if given.outcome == "failed":
         response.warnings = [UNREAD]
     return ReviewReply(response)
 
