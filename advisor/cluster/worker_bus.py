@@ -5,10 +5,11 @@ sockets: no message is lost to a full queue, no worker is woken, and a late work
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from errno import ENOSPC
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 import structlog
@@ -47,7 +48,7 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):
         version: of the table that this corrects.
         bundle: of that table.
         node: which.
-        assumed: how many were counted.
+        assumed: checksum of the uids that were counted, see `checksum`.
         exact: points and cost by class.
     """
 
@@ -58,7 +59,19 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):
     exact: tuple[tuple[PodClass, int, float], ...]
 
 
-News = Coming | Counted
+class Gone(msgspec.Struct, frozen=True, array_like=True, tag="gone"):
+    """An assumed pod that only one process recognised on its node: its uid there is another one."""
+
+    uid: str
+    node: str
+
+
+def checksum(uids: Iterable[str]) -> int:
+    """Of the assumed pods of a node, in any order: which they are, and not only how many."""
+    return sum(crc32(uid.encode()) for uid in uids)
+
+
+News = Coming | Counted | Gone
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(News).decode
 

@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry, Gauge
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.cluster.pod_groups import Groups
-from advisor.cluster.worker_bus import Coming, Counted, Journal, booked_of
+from advisor.cluster.worker_bus import Coming, Counted, Gone, Journal, booked_of, checksum
 from advisor.placement.encoded_scores import Replies
 from advisor.placement.reservations import Reservations
+from advisor.scoring.score_table import ScoreTable
 
 KEPT_US = 120_000_000
 """Two metric intervals."""
@@ -24,6 +25,8 @@ MAX_BOOKED = 20_000
 MAX_COUNTS = 1024
 """Nodes whose newest exact costs are kept for the next table; of more the oldest are dropped."""
 LONGEST_UID, LONGEST_GROUP = 253, 512
+ADVICE_IDS = "advice-"
+"""How ids begin that pods have before they have a uid, see advisor.admission."""
 
 
 def no_peers(_booked: Booked, /) -> None:
@@ -76,6 +79,10 @@ class Bookings:
         """Number of assumed pods of a class, one uid excluded."""
         known = self._by_uid.get(but)
         return self._of_class[of] - (known is not None and known.of == of)
+
+    def checksum(self, node: str) -> int:
+        """Which pods are assumed on a node."""
+        return checksum(self._by_node.get(node, ()))
 
     def count(self, node: str) -> int:
         """Number of assumed pods of a node."""
@@ -153,6 +160,8 @@ class AssumedPods:
         for news in heard:
             if isinstance(news, Coming):
                 self._count(booked_of(news))
+            elif isinstance(news, Gone):
+                self._settle({news.uid: news.node})
         for news in heard:
             if isinstance(news, Counted):
                 self._take_counted(news)
@@ -171,17 +180,23 @@ class AssumedPods:
         self.listen()
         for uid, node in arrived.items():
             self.groups.landed(uid, node)
+        for booked in self._settle(arrived) if len(self.bookings) else ():
+            if booked.uid in arrived and booked.uid.startswith(ADVICE_IDS) and self.journal is not None:
+                self.journal.publish(Gone(booked.uid, arrived[booked.uid]))
         if replies is not None:
             replies.arrive_all(self.bookings)
-            self.replies, self.behind = replies, False
-            kept, self._counts = self._counts, {}
-            for news in kept.values():
-                self._take_counted(news)
-        if len(self.bookings):
-            for booked in self.bookings.settle(arrived, self.now_us()):
-                self.reservations.ended(booked, arrived.get(booked.uid))
-                if self.replies is not None:
-                    self.replies.leave(booked)
+            self.replies = replies
+            self._take_kept(replies.table)
+        self.behind = False
+
+    def _settle(self, arrived: Mapping[str, str]) -> list[Booked]:
+        """End bookings of those who arrived, nodes by uid, and overdue ones; these."""
+        ended = self.bookings.settle(arrived, self.now_us())
+        for booked in ended:
+            self.reservations.ended(booked, arrived.get(booked.uid))
+            if self.replies is not None:
+                self.replies.leave(booked)
+        return ended
 
     def _count(self, booked: Booked) -> None:
         if booked.group:
@@ -196,6 +211,14 @@ class AssumedPods:
                 self.replies.leave(one)
             self.replies.arrive(booked)
 
+    def _take_kept(self, table: ScoreTable) -> None:
+        """Apply kept counts to a table that was just loaded; those of other tables before it are dropped."""
+        mine = table.version, table.bundle
+        kept = [one for one in self._counts.values() if (one.version, one.bundle) == mine or one.version > mine[0]]
+        self._counts = {}
+        for news in kept:
+            self._take_counted(news)
+
     def _take_counted(self, news: Counted) -> None:
         """Take exact costs, unless assumed pods came or went on the node meanwhile: it is counted again then."""
         table = self.replies.table if self.replies is not None else None
@@ -207,5 +230,5 @@ class AssumedPods:
             del self._counts[next(iter(self._counts))]
         if self.replies is None or table is None or (news.version, news.bundle) != (table.version, table.bundle):
             self.behind = True
-        elif self.bookings.count(news.node) == news.assumed:
+        elif self.bookings.checksum(news.node) == news.assumed:
             self.replies.correct(news.node, {of: (points, cost) for of, points, cost in news.exact})

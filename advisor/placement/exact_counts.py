@@ -5,12 +5,11 @@ reads their journals, scores crowded nodes anew with the assumed pods as residen
 It does so within a budget of CPU time, so that a busy scheduler keeps its cores.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from advisor.cluster.pending_pod import PodClass
-from advisor.cluster.worker_bus import Coming, Counted, Journal, booked_of
+from advisor.cluster.worker_bus import Coming, Counted, Gone, Journal, booked_of
 from advisor.placement.assumed_pod_sync import Bookings
 from advisor.scoring.score_table import ScoreTable, with_assumed
 from advisor.scoring.scorer import ModelScorer
@@ -76,6 +75,9 @@ class ExactCounts:
                     self._line_up(one.node)
                 self._recent.pop(booked.of, None)
                 self._recent[booked.of] = None
+            elif isinstance(news, Gone):
+                for one in self.bookings.settle({news.uid}, self.now_us()):
+                    self._line_up(one.node)
         while len(self._recent) > RECENT_CLASSES:
             del self._recent[next(iter(self._recent))]
         return bool(self._waiting)
@@ -102,7 +104,7 @@ class ExactCounts:
         if not nodes or not classes:
             return 0
         there = self.bookings.on(nodes)
-        counted = Counter(booked.node for booked in there)
+        counted = {node: self.bookings.checksum(node) for node in nodes}
         for node, exact in with_assumed(scorer, there, nodes, classes).items():
             spelled = tuple((of, points, cost) for of, (points, cost) in exact.items())
             self.journal.publish(Counted(table.version, table.bundle, node, counted[node], spelled))

@@ -18,6 +18,8 @@ from ingest.schema.atomic_file import replace_atomically
 MAGIC = b"cohabit-table-1\n"
 LENGTH_BYTES = 8
 ALIGNED = 64
+UNREADABLE = (ValueError, TypeError, RecursionError, msgspec.DecodeError)
+"""What broken content raises."""
 
 
 class _Header(msgspec.Struct):
@@ -56,11 +58,23 @@ def read_table(path: Path) -> ScoreTable:
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return _parsed(content)
-    except (OSError, ValueError, TypeError, RecursionError, msgspec.DecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise NoTable(path, str(error)) from error
 
 
-def _parsed(content: mmap.mmap) -> ScoreTable:
+def table_in(content: bytes) -> ScoreTable:
+    """The table in the bytes of a file.
+
+    Raises:
+        NoTable: they are not a whole one.
+    """
+    try:
+        return _parsed(content)
+    except UNREADABLE as error:
+        raise NoTable(Path("score-table"), str(error)) from error
+
+
+def _parsed(content: bytes | mmap.mmap) -> ScoreTable:
     begin = len(MAGIC) + LENGTH_BYTES
     if content[: len(MAGIC)] != MAGIC:
         raise ValueError("it does not begin as a table does")

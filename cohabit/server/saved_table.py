@@ -7,14 +7,17 @@ from pathlib import Path
 
 import structlog
 
+from advisor.cluster.pending_pod import PodClass
 from advisor.errors import NoTable
-from advisor.scoring.score_table_file import read_table
+from advisor.scoring.score_table_file import table_in
 from ingest.schema.atomic_file import replace_atomically
 
 log = structlog.get_logger(__name__)
 
 NAME = "score-table"
 SAVE_EVERY_S = 10.0
+MAX_BYTES = 1 << 29
+"""Some 500 classes on 100,000 nodes; a longer file is not read."""
 
 
 class Saving:
@@ -28,15 +31,17 @@ class Saving:
     def __init__(self, table: Path, snapshots: Path) -> None:
         self._table, self._to = table, snapshots / NAME
         self._at_s = float("-inf")
-        self._inode = 0
+        self._saved: tuple[int, int, int] | None = None
         self._fails = False
 
     def save(self, now_s: float) -> None:
         """Copy the file if it was replaced since; a folder that cannot be written is reported once."""
         if now_s - self._at_s < SAVE_EVERY_S or not self._table.exists():
             return
-        self._at_s, inode = now_s, self._table.stat().st_ino
-        if inode == self._inode:
+        of = self._table.stat()
+        now = of.st_mtime_ns, of.st_size, of.st_ino  # not the inode alone: its number is soon taken again
+        self._at_s = now_s
+        if now == self._saved:
             return
         try:
             replace_atomically(self._to, self._table.read_bytes())
@@ -45,7 +50,7 @@ class Saving:
                 log.warning("cannot save the score table; a restart begins without it", error=str(error))
             self._fails = True
         else:
-            self._inode, self._fails = inode, False
+            self._saved, self._fails = now, False
 
 
 def restore(table: Path, snapshots: Path, bundle: str) -> bool:
@@ -53,11 +58,27 @@ def restore(table: Path, snapshots: Path, bundle: str) -> bool:
 
     Answers end by themselves when the snapshot behind a table is too old, see `TableSource.believed`.
     """
+    content = _content(snapshots)
+    if content is None or table_in(content).bundle != bundle:
+        return False
+    replace_atomically(table, content)
+    return True
+
+
+def saved_classes(snapshots: Path) -> tuple[PodClass, ...]:
+    """Classes of the saved table, of whatever bundle; none without one."""
+    content = _content(snapshots)
+    return () if content is None else table_in(content).classes
+
+
+def _content(snapshots: Path) -> bytes | None:
+    """The saved file, read as a whole: another server may replace it at any time. None unless it is a table."""
     saved = snapshots / NAME
     try:
-        if read_table(saved).bundle != bundle:
-            return False
-        replace_atomically(table, saved.read_bytes())
+        if saved.stat().st_size > MAX_BYTES:
+            return None
+        content = saved.read_bytes()
+        table_in(content)
     except (NoTable, OSError):
-        return False
-    return True
+        return None
+    return content

@@ -30,7 +30,7 @@ from advisor.scoring.scorer import ModelScorer
 from cohabit.config.logs import set_up_logs
 from cohabit.config.malloc_trim import give_back_for_good
 from cohabit.server.compiled_model import use_compiled_trees
-from cohabit.server.saved_table import NAME, Saving
+from cohabit.server.saved_table import Saving, saved_classes
 from models.registry.registry import Registry
 
 log = structlog.get_logger()
@@ -202,7 +202,7 @@ def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, par
     os.nice(NICENESS)
     serving = Serving(snapshots, registry, float("inf"), now_us, CollectorRegistry())
     tabling, saving = Tabling(serving, path), Saving(path, snapshots)
-    for of in _classes_before(path, snapshots / NAME):
+    for of in _classes_before(path) or saved_classes(snapshots):
         tabling.ask(of, monotonic())
     counts = ExactCounts(Journal(path.parent, workers, workers + 1), now_us)
     Thread(target=count_exactly, args=(counts, tabling), daemon=True).start()
@@ -225,11 +225,10 @@ def now_us() -> int:
     return time_ns() // 1000
 
 
-def _classes_before(*tables: Path) -> tuple[PodClass, ...]:
-    """Classes of the first table that can be read: after a death or a restart they are asked for again."""
-    for path in tables:
-        with contextlib.suppress(NoTable):
-            return read_table(path).classes
+def _classes_before(table: Path) -> tuple[PodClass, ...]:
+    """Classes of the table before this process: after a death they are asked for again; none without one."""
+    with contextlib.suppress(NoTable):
+        return read_table(table).classes
     return ()
 
 

@@ -54,13 +54,16 @@ def bitvectors(forest: Forest) -> Bitvectors:
         The same decisions on every double, NaN and ±inf included; new arrays.
 
     Raises:
-        ModelsError: a tree has more leaves than a word has bits.
+        ModelsError: a tree has more leaves than a word has bits, or the nodes of trees are mixed.
 
     Source: Lucchese et al., "QuickScorer", SIGIR 2015; across rows, "Exploiting CPU SIMD Extensions to Speed-up
     Document Scoring with Tree Ensembles", SIGIR 2016. Ours: no order of features, see
     docs/decisions/0069-compiled-trees.md.
     """
     tree = np.searchsorted(forest.roots, np.arange(len(forest.feature)), side="right") - 1
+    for child in (forest.left, forest.right):
+        if (tree[child[child >= 0]] != tree[child >= 0]).any():
+            raise ModelsError("nodes of several trees are mixed: write the bundle again with `cohabit model train`")
     splits = forest.left != forest.right
     leaves = np.bincount(tree[splits], minlength=len(forest.roots)) + 1
     if leaves.max() > MAX_LEAVES:

@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PendingPod, PodClass
-from advisor.cluster.worker_bus import Journal
+from advisor.cluster.worker_bus import Counted, Journal
 from advisor.placement.assumed_pod_sync import KEPT_US, no_peers
+from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.exact_counts import NODES_AT_ONCE, CpuBudget, ExactCounts
 from advisor.placement.model_state import Serving
 from advisor.placement.offer import Offer
@@ -177,6 +178,57 @@ def test_a_class_more_in_the_table_leaves_exact_costs_as_they_were(
         one.take(one.newer())
 
         assert one.replies.points(WEB, one.replies.rows(NODES)).tolist() == before
+
+
+def test_costs_of_other_pods_in_the_same_number_are_not_taken(process: Process, table: Tabling, tmp_path: Path) -> None:
+    with site(process, table, tmp_path / "journals", 1) as of:
+        [one] = of.workers
+        assert table.written is not None
+        assert one.replies is not None
+        one.assumed.book(Booked("a", "n1", WEB, process.now_us))
+        of.counts.listen()
+        one.assumed.bookings.settle({"a"}, process.now_us)
+        one.assumed.bookings.book(Booked("b", "n1", WEB, process.now_us))
+        before = one.replies.costs(WEB, one.replies.rows(["n1"]))
+
+        of.counts.count(*table.written)
+        one.assumed.listen()
+
+        assert one.replies.costs(WEB, one.replies.rows(["n1"])) == before
+
+
+def test_a_pod_that_one_process_recognises_by_its_advice_ends_in_all(
+    process: Process, table: Tabling, tmp_path: Path
+) -> None:
+    with site(process, table, tmp_path / "journals", 2) as of:
+        one, other = of.workers
+        for number in range(2):
+            one.assumed.book(Booked(f"advice-{number}", "n1", WEB, process.now_us))
+        other.assumed.listen()
+        of.counts.listen()
+
+        one.take(None, {"advice-0": "n1"})
+        other.assumed.listen()
+
+        assert of.counts.listen(), "the node is counted again"
+        every = (one.assumed.bookings, other.assumed.bookings, of.counts.bookings)
+        assert [[booked.uid for booked in bookings] for bookings in every] == [["advice-1"]] * 3
+
+
+def test_a_worker_is_behind_once_for_counts_that_it_cannot_use(
+    process: Process, table: Tabling, tmp_path: Path
+) -> None:
+    with site(process, table, tmp_path / "journals", 1) as of:
+        [one] = of.workers
+        assert of.counts.journal is not None
+        for version, bundle in ((1, "another"), (99, "another")):
+            of.counts.journal.publish(Counted(version, bundle, "n1", 0, ((WEB, 3, 1.0),)))
+            one.assumed.listen()
+            assert one.is_behind()
+            one.take(None)
+            assert not one.is_behind()
+        one.take(Replies(table.table, spell(table.table.nodes)) if table.table else None)
+        assert not one.is_behind(), "nor are kept counts a reason"
 
 
 def test_observed_and_overdue_pods_are_no_longer_counted(process: Process, table: Tabling, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from advisor.placement.model_state import Serving
 from advisor.scoring.score_table_file import read_table, write_table
-from cohabit.server.saved_table import NAME, SAVE_EVERY_S, Saving, restore
+from cohabit.server.saved_table import NAME, SAVE_EVERY_S, Saving, restore, saved_classes
 from cohabit.server.score_table_process import Tabling
 from models.registry.registry import Registry
 from tests.advisor.running import fill
@@ -43,6 +43,12 @@ def test_a_table_of_another_bundle_is_not_answered_from(tabling: Tabling, tmp_pa
     assert not (tmp_path / "mine").exists()
 
 
+def test_of_any_table_the_classes_are_asked_for_again(tabling: Tabling, tmp_path: Path) -> None:
+    assert saved_classes(tmp_path) == ()
+    Saving(tabling.path, tmp_path).save(0.0)
+    assert saved_classes(tmp_path) == read_table(tabling.path).classes
+
+
 @pytest.mark.parametrize("cut", [0, 10, 100, -1])
 def test_half_a_file_is_none(tabling: Tabling, tmp_path: Path, cut: int) -> None:
     (tmp_path / NAME).write_bytes(tabling.path.read_bytes()[:cut])
@@ -60,6 +66,11 @@ def test_it_is_saved_now_and_then_and_never_stops_the_table(tabling: Tabling, tm
     assert read_table(tmp_path / NAME).version == 7
 
     (tmp_path / "nowhere").write_text("no folder")
+    for version in (8, 9):  # the second may have the inode of the one that is saved
+        write_table(tabling.path, replace(read_table(tabling.path), version=version))
+    saving.save(2 * SAVE_EVERY_S)
+    assert read_table(tmp_path / NAME).version == 9
+
     nowhere = Saving(tabling.path, tmp_path / "nowhere")
     with capture_logs() as logs:
         nowhere.save(0.0)
