@@ -156,10 +156,10 @@ class Contained(AbstractContextManager["Contained"]):
     """Contain any error of a `with` block: log it, keep it in `error`, and go on after the block.
 
     For work that must not stop because of a fault in it: a scheduler always gets an answer. What ends a process
-    (KeyboardInterrupt, SystemExit, cancellation) passes.
+    (KeyboardInterrupt, SystemExit, cancellation) passes. Without a `log` nothing is logged.
     """
 
-    log: FilteringBoundLogger
+    log: FilteringBoundLogger | None
     event: str
     error: Exception | None = None
 
@@ -167,5 +167,6 @@ class Contained(AbstractContextManager["Contained"]):
         if not isinstance(error, Exception):
             return False
         self.error = error
-        self.log.exception(self.event, exc_info=error)
+        if self.log is not None:
+            self.log.exception(self.event, exc_info=error)
         return True

@@ -6,7 +6,7 @@ The pod has no uid yet. It is assumed on its best node by an id of ours, with wh
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from time import perf_counter
 from typing import Literal, NamedTuple
 
@@ -23,6 +23,7 @@ from advisor.admission.preference import (
     Json,
     Listed,
     advice_patch,
+    fits_annotations,
     preferred_terms,
     with_annotation,
 )
@@ -32,6 +33,7 @@ from advisor.cluster.pending_pod import PodClass
 from advisor.errors import BadRequest, Contained
 from advisor.placement.encoded_scores import Replies
 from advisor.placement.prioritizer import BUCKETS_S, Prioritizer
+from ingest.schema.workload_identity import ADVICE
 
 log = structlog.get_logger(__name__)
 Mode = Literal["off", "annotate", "advise"]
@@ -150,18 +152,21 @@ class AdmissionAdvice:
         if pod.skipped or replies is None or problem:
             return Given("skipped", [], pod.skipped) if pod.skipped else Given("neutral", [], problem or "no_table")
         of, now_us = self._class_of(pod, replies), self.prioritizer.serving.now_us()
-        listed = self.groups.get(pod.offer.group, now_us) or self._listed(pod.needs, of, replies)
-        if listed is None:
-            return Given("neutral", [], "no_preference")
+        listed = self.groups.get(pod.offer.group, now_us) or self._listed(pod.needs, of, replies, began + LATE_S)
+        late = perf_counter() - began > LATE_S
+        if late or listed is None:
+            return Given("late", [], "late") if late else Given("neutral", [], "no_preference")
         booked = Booked(self.new_id(), listed.best[0][0], of, now_us, group=pod.offer.group)
+        advises = self.mode == "advise"
+        note = (ADVICE, booked.uid) if advises else (WOULD_ADVISE, str(listed))
         terms = preferred_terms(listed, pod.own_weight)
-        if not terms or perf_counter() - began > LATE_S:
-            return Given("late", [], "late") if terms else Given("skipped", [], "own_terms")
+        if not terms or not fits_annotations(said, *note):
+            return Given("skipped", [], "no_space" if terms else "own_terms")
         if not dry_run:
             self._keep(booked, listed)
-        if self.mode == "annotate":
-            return Given("annotated", [with_annotation(said, WOULD_ADVISE, str(listed))])
-        return Given("advised", advice_patch(said, terms, booked.uid))
+        if advises:
+            return Given("advised", advice_patch(said, terms, booked.uid))
+        return Given("annotated", [with_annotation(said, *note)])
 
     def _keep(self, booked: Booked, listed: Listed) -> None:
         """Remember the nodes of a new group, and assume the pod where it is advised to go."""
@@ -177,8 +182,11 @@ class AdmissionAdvice:
         table.want(of, missing=of not in replies.row_of)
         return of if of in replies.row_of else PodClass("", pending.best_effort)
 
-    def _listed(self, needs: Needs, of: PodClass, replies: Replies) -> Listed | None:
-        """Nodes in order of points, then of costs; None where all have the same points, or none accepts the pod."""
+    def _listed(self, needs: Needs, of: PodClass, replies: Replies, until: float) -> Listed | None:
+        """Nodes in order of points, then of costs; None where all have the same points, or none accepts the pod.
+
+        The search ends at a time of `perf_counter`, with what was found until then.
+        """
         self.prioritizer.assumed.listen()
         if of not in replies.row_of or self._rooms is None:
             return None
@@ -191,7 +199,8 @@ class AdmissionAdvice:
         ranked = [(nodes[row], of_10) for row, of_10 in zip(rows[order].tolist(), points[order].tolist(), strict=True)]
 
         def accepting(among: Iterable[tuple[str, int]], most: int) -> tuple[tuple[str, int], ...]:
-            return tuple(islice((one for one in among if rooms.takes(needs, one[0])), most))
+            in_time = takewhile(lambda _: perf_counter() < until, among)
+            return tuple(islice((one for one in in_time if rooms.takes(needs, one[0])), most))
 
         best = accepting((one for one in ranked if one[1] > 0), MOST_PREFERRED)
         worst = accepting((one for one in reversed(ranked) if one[1] == 0), MOST_AVOIDED)

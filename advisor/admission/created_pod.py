@@ -8,9 +8,11 @@ import msgspec
 from pydantic import ValidationError
 
 from advisor.admission.node_room import Needs
+from advisor.admission.pod_bounds import check_bounds
 from advisor.admission.preference import HIGHEST_WEIGHT, PREFERRED
 from advisor.cluster.pending_pod import PendingPod
 from advisor.errors import BadRequest
+from advisor.placement.assumed_pod_sync import LONGEST_GROUP
 from advisor.placement.offer import Offer
 from advisor.remediation.pod_rules import HOSTNAME, PodRules, Selector, pod_rules
 from ingest.kube.api_types import Pod
@@ -72,10 +74,11 @@ def created_pod(said: Mapping[str, object], namespace: str) -> CreatedPod:
         What is known of it.
 
     Raises:
-        BadRequest: it is none that Kubernetes would accept.
+        BadRequest: it is none that Kubernetes would accept, or exceeds what real pods have.
 
     Source: Kubernetes API reference, Pod v1.
     """
+    check_bounds(said)
     try:
         pod = Pod.model_validate({**said, "metadata": _named(said["metadata"], namespace)})
         rules = pod_rules(
@@ -90,12 +93,11 @@ def created_pod(said: Mapping[str, object], namespace: str) -> CreatedPod:
     except (ValidationError, msgspec.ValidationError, KeyError, TypeError, RecursionError) as error:
         raise BadRequest(f"cannot read the pod ({type(error).__name__}): no advice for it") from error
     who, meta = identify(pod_facts(pod)), pod.metadata
-    group = gang_of(meta, pod.spec).get("gang", "")
+    group = str(gang_of(meta, pod.spec).get("gang", ""))
+    group = group if len(group) <= LONGEST_GROUP else ""
     terms = (own.nodeAffinity and own.nodeAffinity.preferred) or []
     return CreatedPod(
-        Offer(
-            PendingPod(who.app, who.team, who.best_effort), "", (), str(group), namespace, template_hash(meta.labels)
-        ),
+        Offer(PendingPod(who.app, who.team, who.best_effort), "", (), group, namespace, template_hash(meta.labels)),
         _needs(pod, rules),
         min(max((term.weight for term in terms), default=0), HIGHEST_WEIGHT),
         _skipped(pod, rules) or _gated(said["spec"]),

@@ -3,9 +3,12 @@
 Unlike plans, which also look at what pods use, this is what kube-scheduler will compare: allocatable less requests.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +22,7 @@ from features.columnar.arrow_columns import floats
 from features.contention.node_state import Facts, known_at
 from features.schema.catalog import NAMES
 from ingest.schema.tables import TIMESTAMP
-from ingest.schema.workload_identity import ADVICE
+from ingest.schema.workload_identity import ADVICE, is_advice
 
 CPU, MEMORY = NAMES.index("cpu"), NAMES.index("memory")
 ARRIVING_US = 300_000_000
@@ -27,6 +30,9 @@ ARRIVING_US = 300_000_000
 OF_NODES = ("labels", "taints", "zone")
 LEFT = (("allocatable_cores", "cores"), ("allocatable_memory_bytes", "memory_bytes"), ("allocatable_pods",) * 2)
 """Columns of nodes by resource; the second counts where the first is null."""
+LONGEST_NAME = 253
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+"""RFC 1123 subdomain, which names of nodes are."""
 REQUESTED = ("cpu_request_cores", "memory_request_bytes")
 
 
@@ -90,8 +96,9 @@ class Rooms:
 
     @cached_property
     def by_name(self) -> dict[str, tuple[NodeRoom, NodeRules]]:
-        """Each node, and its rules as they are compared."""
-        rows = ((one, {"labels": one.labels, "taints": list(one.taints), "zone": one.zone}) for one in self.nodes)
+        """Each node, and its rules as they are compared; without names that kube-apiserver rejects in a pod."""
+        nodes = (one for one in self.nodes if len(one.node) <= LONGEST_NAME and _NAME.fullmatch(one.node))
+        rows = ((one, {"labels": one.labels, "taints": list(one.taints), "zone": one.zone}) for one in nodes)
         return {one.node: (one, node_rules(one.node, row)) for one, row in rows}
 
     def takes(self, pod: Needs, name: str) -> bool:
@@ -181,7 +188,12 @@ def _extended(nodes: pa.Table, pods: pa.Table, rows: NDArray[np.int64]) -> list[
 
 
 def _amounts(row: object) -> dict[str, float]:
-    return {name: float(amount) for name, amount in dict(row).items()} if isinstance(row, list | dict) else {}
+    """Amounts that are finite numbers; others are left out, since any sender writes this text."""
+    found: dict[str, float] = {}
+    for name, amount in dict(row).items() if isinstance(row, list | dict) else ():
+        with suppress(ValueError, TypeError, OverflowError):
+            found[name] = float(amount)
+    return {name: amount for name, amount in found.items() if isfinite(amount)}
 
 
 def _known(values: NDArray[np.float64]) -> list[float | None]:
@@ -193,7 +205,7 @@ def _arrived(snapshot: Snapshot, pods: pa.Table) -> dict[str, str]:
     since = pa.scalar(snapshot.as_of_us - ARRIVING_US, TIMESTAMP)
     lately = pods.filter(pc.greater_equal(pods["ts"], since)).select(["uid", "node", "labels"]).to_pylist()
     advised = {row["uid"]: (row["node"], dict(row["labels"] or ()).get(ADVICE)) for row in lately}
-    here = snapshot.nodes_of({uid for uid, (_, advice) in advised.items() if advice})
+    here = snapshot.nodes_of({uid for uid, (_, advice) in advised.items() if advice and is_advice(advice)})
     return {str(advised[uid][1]): node for uid, node in here.items()}
 
 

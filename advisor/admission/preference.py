@@ -19,6 +19,8 @@ MOST_PREFERRED, MOST_AVOIDED = 12, 4
 """Named nodes."""
 MAX_BYTES = 1850
 """Of terms; with the annotation and the parents a pod grows by less than 2,000 bytes, which are stored with it."""
+MAX_ANNOTATION_BYTES = 262_144
+"""Keys and values of a pod's annotations together; kube-apiserver rejects a pod with more."""
 HIGHEST_WEIGHT = 100
 """Of the Kubernetes API."""
 STEP = 3
@@ -105,6 +107,15 @@ def with_annotation(pod: Mapping[str, object], key: str, value: str) -> Json:
     if _object(pod.get("metadata")).get("annotations") is None:
         return _add("/metadata/annotations", {key: value})
     return _add(f"/metadata/annotations/{key.replace('~', '~0').replace('/', '~1')}", value)
+
+
+def fits_annotations(pod: Mapping[str, object], key: str, value: str) -> bool:
+    """Whether the pod may have one more annotation by its size; metadata and annotations are as the API has them.
+
+    Source: Kubernetes' ValidateAnnotationsSize (k8s.io/apimachinery/pkg/api/validation).
+    """
+    annotations = {**_object(_object(pod.get("metadata")).get("annotations")), key: value}
+    return sum(len(f"{name}{text}".encode()) for name, text in annotations.items()) <= MAX_ANNOTATION_BYTES
 
 
 def advice_patch(pod: Mapping[str, object], terms: Sequence[Json], advice: str) -> list[Json]:

@@ -17,16 +17,17 @@ from advisor.cluster.worker_bus import Coming, Counted, Gone, Journal, booked_of
 from advisor.placement.encoded_scores import Replies
 from advisor.placement.reservations import Reservations
 from advisor.scoring.score_table import ScoreTable
+from ingest.schema.workload_identity import ADVISED
 
 KEPT_US = 120_000_000
 """Two metric intervals."""
 MAX_BOOKED = 20_000
 """Bookings at once; older ones end sooner when there are more."""
+MAX_ADVISED = 2_000
+"""Bookings by ids of advice at once; they end only each other, since pods may never come that were advised."""
 MAX_COUNTS = 1024
 """Nodes whose newest exact costs are kept for the next table; of more the oldest are dropped."""
 LONGEST_UID, LONGEST_GROUP = 253, 512
-ADVICE_IDS = "advice-"
-"""How ids begin that pods have before they have a uid, see advisor.admission."""
 
 
 def no_peers(_booked: Booked, /) -> None:
@@ -38,16 +39,21 @@ class Bookings:
     """All assumed pods by uid, oldest first."""
 
     _by_uid: dict[str, Booked] = field(default_factory=dict)
+    _advised: dict[str, None] = field(default_factory=dict)
+    _placed: dict[str, None] = field(default_factory=dict)
+    """Uids by kind, oldest first."""
     _of_class: Counter[PodClass] = field(default_factory=Counter)
     _by_node: defaultdict[str, dict[str, Booked]] = field(default_factory=lambda: defaultdict(dict))
 
     def book(self, booked: Booked) -> list[Booked]:
-        """Assume a pod; returns those that end with it: the pod's former one, and the oldest beyond the limit."""
+        """Assume a pod; returns what ends with it: its former booking, and the oldest of its kind beyond the limit."""
         ended = [self._end(booked.uid)] if booked.uid in self._by_uid else []
         self._by_uid[booked.uid] = self._by_node[booked.node][booked.uid] = booked
         self._of_class[booked.of] += 1
-        if len(self._by_uid) > MAX_BOOKED:
-            ended.append(self._end(next(iter(self._by_uid))))
+        alike, most = (self._advised, MAX_ADVISED) if booked.uid.startswith(ADVISED) else (self._placed, MAX_BOOKED)
+        alike[booked.uid] = None
+        if len(alike) > most:
+            ended.append(self._end(next(iter(alike))))
         return ended
 
     def settle(self, arrived: Collection[str], now_us: int) -> list[Booked]:
@@ -57,6 +63,7 @@ class Bookings:
 
     def _end(self, uid: str) -> Booked:
         ended = self._by_uid.pop(uid)
+        del (self._advised if uid in self._advised else self._placed)[uid]
         self._of_class[ended.of] -= 1
         if not self._of_class[ended.of]:
             del self._of_class[ended.of]
@@ -70,6 +77,11 @@ class Bookings:
         """Those of the containers that are booked; may run in another thread than the rest."""
         booked = frozenset(self._by_uid)
         return {uid for uid in containers if uid in booked} if booked else set()
+
+    def holds(self, uid: str, of: PodClass) -> bool:
+        """Whether a pod of the class is assumed by this uid."""
+        known = self._by_uid.get(uid)
+        return known is not None and known.of == of
 
     def on(self, nodes: Collection[str]) -> list[Booked]:
         """Bookings on some nodes."""
@@ -181,7 +193,7 @@ class AssumedPods:
         for uid, node in arrived.items():
             self.groups.landed(uid, node)
         for booked in self._settle(arrived) if len(self.bookings) else ():
-            if booked.uid in arrived and booked.uid.startswith(ADVICE_IDS) and self.journal is not None:
+            if booked.uid in arrived and booked.uid.startswith(ADVISED) and self.journal is not None:
                 self.journal.publish(Gone(booked.uid, arrived[booked.uid]))
         if replies is not None:
             replies.arrive_all(self.bookings)

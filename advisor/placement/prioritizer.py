@@ -140,12 +140,12 @@ class TableSource:
 
         The node of a pod in the holdout is unknown: the pod counts nowhere until it is observed.
         """
-        booking = _booking(offer)
+        booking = self._booking(offer, of)
         alike = self.assumed.alike(of, booking)
         rows = replies.rows(offer.names)
         points = replies.points(of, rows)
         if offer.group:
-            points = self._among_siblings(points, offer)
+            points = self._among_siblings(points, offer, booking)
         if alike:
             points = singled_out(points, rows == replies.best(of, rows, points))
         chosen: Ints | None = points
@@ -167,8 +167,18 @@ class TableSource:
         when = scorer.snapshot.cluster, self.serving.now_us()
         return explorer.choose(Decision(offer.pending_pod, offer.uid, of, replies, rows, points, *when))
 
-    def _among_siblings(self, points: Ints, offer: Offer) -> Ints:
-        siblings = self.assumed.groups.nodes(offer.group, _booking(offer), self.serving.now_us())
+    def _booking(self, offer: Offer, of: PodClass) -> str:
+        """Id by which the pod is assumed, so that it is not assumed twice; empty where nothing is booked.
+
+        The id of its advice, while a pod of its class is assumed by that: anyone may annotate a pod.
+        """
+        if not offer.advice or not offer.uid:
+            return offer.uid
+        self.assumed.listen()
+        return offer.advice if self.assumed.bookings.holds(offer.advice, of) else offer.uid
+
+    def _among_siblings(self, points: Ints, offer: Offer, booking: str) -> Ints:
+        siblings = self.assumed.groups.nodes(offer.group, booking, self.serving.now_us())
         scorer = self.serving.scorer
         if not siblings or scorer is None:
             return points
@@ -332,11 +342,6 @@ class Prioritizer:
             return []
         age_ms = max(0, (self.serving.now_us() - said.as_of_us) // 1000)
         return [(b"cohabit-version", b"%d" % said.version), (b"cohabit-age-ms", b"%d" % age_ms)]
-
-
-def _booking(offer: Offer) -> str:
-    """Id by which the pod is assumed, so that it is not assumed twice; empty where nothing is booked."""
-    return offer.advice if offer.advice and offer.uid else offer.uid
 
 
 def neutral(offer: Offer, reason: str) -> Said:

@@ -17,11 +17,13 @@ from prometheus_client import CollectorRegistry
 from advisor.admission.node_room import node_rooms
 from advisor.admission.room_file import write_rooms
 from advisor.capacity.offer_file import NewestOffers
-from advisor.cluster.snapshot import publish
+from advisor.cluster.snapshot import Snapshot, publish
+from advisor.errors import Contained
 from cohabit.config.errors import CohabitError
 from cohabit.config.malloc_trim import GivingBack
 from cohabit.refresh.heard_file import EVERY_S, read_heard, write_heard
 from cohabit.refresh.live_state import LiveState
+from features.contention.node_state import Facts
 from features.profiles.app_profile import newest
 from features.schema.tables import PROFILES
 from ingest.lake.tables import Lake
@@ -61,6 +63,24 @@ class Refresh:
     def offers(self) -> NewestOffers:
         """What nodes offer, where that is published."""
         return NewestOffers(self.snapshots)
+
+    @cached_property
+    def rooms(self) -> "PublishedRooms":
+        """What nodes have left, published next to snapshots."""
+        return PublishedRooms(self.snapshots)
+
+
+class PublishedRooms:
+    """What nodes have left; where that cannot be written, snapshots are published all the same."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._failed = folder, False
+
+    def write(self, snapshot: Snapshot, facts: Facts) -> None:
+        """Write it; a failure is logged once until it goes well again."""
+        with Contained(None if self._failed else log, "cannot write what nodes have left") as writing:
+            write_rooms(self._folder, node_rooms(snapshot, facts))
+        self._failed = writing.error is not None
 
 
 class NewestProfiles:
@@ -218,7 +238,7 @@ def _publish(state: LiveState, profiles: NewestProfiles, how: Refresh, version: 
     offered = how.offers.cores(state.cluster, state.as_of_us)
     snapshot = state.snapshot(profiles.by(state.as_of_us), version, offered)
     publish(how.snapshots, snapshot)
-    write_rooms(how.snapshots, node_rooms(snapshot, state.facts))
+    how.rooms.write(snapshot, state.facts)
     published(version, len(snapshot.nodes), len(snapshot.containers))
 
 

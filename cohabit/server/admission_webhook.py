@@ -7,11 +7,17 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
+import structlog
+
 from advisor.admission.admission_advice import AdmissionAdvice, Mode
 from advisor.admission.room_file import NewestRooms
 from advisor.api.scheduler.admission import create_admission_app
+from advisor.errors import Contained
 from advisor.placement.prioritizer import Prioritizer
 from cohabit.server.sockets import HOST, App, ServerTls, address, free_socket
+from ingest.schema.workload_identity import ADVISED
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Webhook:
         if (of := self._listener) is None:
             return []
         rooms = NewestRooms(self._snapshots)
-        self._advice = AdmissionAdvice(prioritizer, rooms, of.mode, lambda: f"advice-{token_hex(8)}")
+        self._advice = AdmissionAdvice(prioritizer, rooms, of.mode, lambda: f"{ADVISED}{token_hex(8)}")
         self._advice.reload()
         secured = None if self._tls is None else self._tls.context
         return [(create_admission_app(self._advice), self._bound, secured)]
@@ -74,6 +80,7 @@ class Webhook:
     def reload(self) -> None:
         """Take up what nodes have left, and a renewed certificate; for the reloading thread."""
         if self._advice is not None:
-            self._advice.reload()
+            with Contained(log, "cannot take up what nodes have left; what was known stays"):
+                self._advice.reload()
         if self._tls is not None:
             self._tls.renew()

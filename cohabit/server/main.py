@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
@@ -15,6 +16,7 @@ from advisor.api.http.auth_middleware import Guard
 from advisor.api.http.csrf import OwnSite
 from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.billing.quotes.dependencies import BillOffice
+from advisor.errors import Contained
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from advisor.plans.plan_service import Office
@@ -27,6 +29,8 @@ from cohabit.server.saved_table import restore
 from cohabit.server.score_table_process import TableProcess
 from cohabit.server.sockets import HOST, App, Certificates, address, free_socket, listen, secured_by
 from cohabit.server.workers import Shared, Source, Workers
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +161,14 @@ async def _run(
     stop: Callable[[], None],
     ready: Callable[[], bool],
 ) -> None:
-    def each_time() -> None:
-        for one in each:
-            one()
-
     prioritizer.take(prioritizer.newer())
-    fresh = asyncio.create_task(keep_fresh(prioritizer, each_time))
+    fresh = asyncio.create_task(keep_fresh(prioritizer, lambda: each_of(each)))
     await listen(apps, ready, stop)
     fresh.cancel()
+
+
+def each_of(parts: Sequence[Callable[[], None]]) -> None:
+    """Keep up the parts of the server; a failure of one stops no other."""
+    for keep_up in parts:
+        with Contained(log, "a part of the server could not be kept up; it is tried again"):
+            keep_up()

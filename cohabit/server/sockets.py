@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 from cohabit.config.errors import CohabitError
 from cohabit.server.http_limits import BoundedProtocol
 
+log = structlog.get_logger(__name__)
 HOST = "127.0.0.1"
 DRAIN_S = 3
 """How long requests in flight may take after the word to stop; a slow client delays no other."""
@@ -52,6 +54,7 @@ class ServerTls:
         self._files, self.context = (certificate, key), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._stamps = self._stamped()
+        self._unusable: list[int] = []
         try:
             self.context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
@@ -61,9 +64,17 @@ class ServerTls:
             ) from error
 
     def renew(self) -> None:
-        """Take up files that changed; new connections see them."""
-        if (stamps := self._stamped()) != self._stamps:
+        """Take up files that changed; new connections see them, or what was shown before where they cannot be used."""
+        if (stamps := self._stamped()) == self._stamps:
+            return
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*self._files)  # a failure would spoil our context
             self.context.load_cert_chain(*self._files)
+        except (OSError, ssl.SSLError) as error:
+            if stamps != self._unusable:
+                log.warning("cannot use the renewed certificate; the one before stays", error=str(error))
+            self._unusable = stamps
+        else:
             self._stamps = stamps
 
     def _stamped(self) -> list[int]:

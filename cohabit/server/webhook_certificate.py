@@ -4,6 +4,7 @@ The authority's key is not kept: to renew, make both again and replace `caBundle
 """
 
 import os
+import tempfile
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,11 +28,16 @@ class WebhookFiles(NamedTuple):
     key: Path
 
 
+def webhook_files(folder: Path) -> WebhookFiles:
+    """Where a folder has them."""
+    return WebhookFiles(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
+
+
 def write_webhook_files(folder: Path, names: Sequence[str], days: int, now: datetime) -> WebhookFiles:
     """Make an authority and a certificate that it signed for DNS names, on P-256.
 
     Args:
-        folder: where ca.crt, tls.crt and tls.key go; only the owner may read the key.
+        folder: where ca.crt, tls.crt and tls.key go, in the place of former ones; only the owner may read the key.
         names: DNS names by which kube-apiserver reaches the listener.
         days: until both end.
         now: the time, aware.
@@ -56,16 +62,26 @@ def write_webhook_files(folder: Path, names: Sequence[str], days: int, now: date
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     rules = ((x509.BasicConstraints(ca=True, path_length=0), True), (usage, True), (of_authority, False))
     key = own.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    files = WebhookFiles(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
+    files = webhook_files(folder)
     folder.mkdir(parents=True, exist_ok=True)
     files.ca.write_bytes(signed(authority.public_key(), issuer, *rules))
     leaf = x509.BasicConstraints(ca=False, path_length=None), True
     files.certificate.write_bytes(
         signed(own.public_key(), subject, (alternatives, False), (purpose, False), leaf, (by, False))
     )
-    with os.fdopen(os.open(files.key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(key)
+    _write_secret(files.key, key)
     return files
+
+
+def _write_secret(path: Path, content: bytes) -> None:
+    """A new file that only the owner may read, in the place of a former one, whose mode may be wider."""
+    number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
 
 
 def _called(name: str) -> x509.Name:

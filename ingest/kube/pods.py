@@ -75,7 +75,7 @@ def placement(pod: Pod, cluster: str) -> Record:
         "local_storage": has_local_storage(spec),
         "tolerations": [toleration_text(toleration) for toleration in spec.tolerations],
         "affinity": affinity_json(spec),
-        "labels": {name: meta.annotations[name] for name in (ADVICE,) if name in meta.annotations} | meta.labels,
+        "labels": with_advice(meta),
         "volume_claims": any(volume.persistent_volume_claim is not None for volume in spec.volumes),
     }
     return {name: value for name, value in record.items() if value is not None}
@@ -84,6 +84,12 @@ def placement(pod: Pod, cluster: str) -> Record:
 def id_of(pod: Pod) -> str:
     """Id of the container that a placed pod is."""
     return container_id(uid_of_pod(pod.metadata.uid, pod.metadata.annotations), pod.spec.node_name)
+
+
+def with_advice(meta: Metadata) -> dict[str, str]:
+    """Labels, and the id of the pod's advice under the same name; label `off` stays."""
+    advised = ADVICE in meta.annotations and meta.labels.get(ADVICE) != "off"
+    return meta.labels | ({ADVICE: meta.annotations[ADVICE]} if advised else {})
 
 
 def pod_facts(pod: Pod) -> PodFacts:
@@ -113,18 +119,18 @@ def qos_of(pod: Pod) -> str:
 def amounts(spec: PodSpec) -> Record:
     """Requests and limits of the whole pod in cores, bytes and GPUs; an amount set for the pod itself comes first."""
     found: Record = {}
+    totals = requests_in_all(spec)
     for resource, stem in (("cpu", "cpu_{}_cores"), ("memory", "memory_{}_bytes")):
         requested, limit = spec.requests.get(resource), spec.limits.get(resource)
         over = spec.overhead.get(resource, Fraction(0))
-        request = pod_total(spec, _requested(resource)) if requested is None else requested
+        request = totals.get(resource, Fraction(0)) if requested is None else requested
         limit = _limit(spec, resource) if limit is None else limit
         found[stem.format("request")] = float(request + over)
         found[stem.format("limit")] = None if limit is None else float(limit + over)
     found["cpu_limited"] = found["cpu_limit_cores"] is not None or any(
         "cpu" in container.limits for container in _lasting(spec)
     )
-    named = {name for container in (*spec.containers, *spec.init_containers) for name in container.requests}
-    others = {name: amount for name in named if (amount := pod_total(spec, _requested(name)))}
+    others = {name: amount for name, amount in totals.items() if amount}
     found["extended_requests"] = extended({**others, **spec.requests})
     return {**found, "gpu_request": float(pod_total(spec, lambda container: gpus_in(container.requests)))}
 
@@ -143,6 +149,24 @@ def pod_total(spec: PodSpec, amount: Callable[[ContainerSpec], Fraction]) -> Fra
         peak = max(peak, together)
         sidecars = together if container.restart_policy == "Always" else sidecars
     return max(peak, sidecars + sum(map(amount, spec.containers), Fraction(0)))
+
+
+def requests_in_all(spec: PodSpec) -> dict[str, Fraction]:
+    """`pod_total` of each resource that some container requests, in one pass over the containers."""
+    none = Fraction(0)
+    sidecars: dict[str, Fraction] = {}
+    peak: dict[str, Fraction] = {}
+    for container in spec.init_containers:
+        for name, amount in container.requests.items():
+            together = sidecars.get(name, none) + amount
+            peak[name] = max(peak.get(name, none), together)
+            if container.restart_policy == "Always":
+                sidecars[name] = together
+    running = dict(sidecars)
+    for container in spec.containers:
+        for name, amount in container.requests.items():
+            running[name] = running.get(name, none) + amount
+    return {name: max(peak.get(name, none), running.get(name, none)) for name in peak | running}
 
 
 def image_version(meta: Metadata, spec: PodSpec) -> str:
@@ -237,10 +261,6 @@ def ended_at(pod: Pod) -> datetime | None:
 
 def _is_of_the_node(pod: Pod) -> bool:
     return MIRROR in pod.metadata.annotations or any(o.kind in NODE_BOUND for o in pod.metadata.owner_references)
-
-
-def _requested(resource: str) -> Callable[[ContainerSpec], Fraction]:
-    return lambda container: container.requests.get(resource, Fraction(0))
 
 
 def _lasting(spec: PodSpec) -> list[ContainerSpec]:

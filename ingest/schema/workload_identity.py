@@ -9,6 +9,9 @@ TEAM_LABELS = ("cohabit.io/team", "team")
 QOS_LABELS = ("cohabit.io/qos", "koordinator.sh/qosClass")
 ADVICE = "cohabit.io/advice"
 """Annotation of an advised pod: the id by which it is assumed until its uid is known. Label `off`: no advice."""
+ADVISED = "advice-"
+"""Beginning of such an id."""
+_ADVICE_ID = re.compile(ADVISED + "[0-9a-f]{16}")
 HASH_LABELS = {"pod-template-hash": "Deployment", "rollouts-pod-template-hash": "Rollout"}
 """Label that holds the hash in the name of a ReplicaSet -> kind of what made the ReplicaSet."""
 BEST_EFFORT_CLASSES = ("BE", "BESTEFFORT")
@@ -44,6 +47,11 @@ class Identity:
     app: str
     team: str
     best_effort: bool
+
+
+def is_advice(text: str) -> bool:
+    """Whether it is an id of advice: people may annotate pods with anything."""
+    return _ADVICE_ID.fullmatch(text) is not None
 
 
 def identify(pod: PodFacts) -> Identity:

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from advisor.admission.admission_advice import AdmissionAdvice, Given
+from advisor.admission.pod_bounds import MAX_POD_BYTES
 from advisor.api.http.application import assembled
 from advisor.api.scheduler.raw_http import decoded, send_json, whole_body
 
@@ -22,9 +23,10 @@ UNREAD = "cohabit: cannot read the pod, so it gets no advice"
 
 
 class Uid(msgspec.Struct):
-    """What a reply repeats."""
+    """What a reply repeats, and the object, whose size is looked at before it is read."""
 
     uid: str
+    object: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
 
 
 class Asked(msgspec.Struct):
@@ -104,8 +106,10 @@ class Admit:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one review."""
         body = await whole_body(receive)
-        uid = decoded(_asked, body, "an AdmissionReview with request.uid").request.uid
-        await send_json(send, _encode(reply_to(uid, self._given(body))), [])
+        asked = decoded(_asked, body, "an AdmissionReview with request.uid").request
+        too_long = memoryview(asked.object).nbytes > MAX_POD_BYTES
+        given = self.advice.count(Given("failed", [], "unreadable")) if too_long else self._given(body)
+        await send_json(send, _encode(reply_to(asked.uid, given)), [])
 
     def _given(self, body: bytes) -> Given:
         try:

@@ -7,7 +7,7 @@ import msgspec
 
 from advisor.cluster.pending_pod import PendingPod
 from advisor.placement.offer import Offer
-from ingest.schema.workload_identity import ADVICE, Owner, PodFacts, identify, template_hash
+from ingest.schema.workload_identity import ADVICE, Owner, PodFacts, identify, is_advice, template_hash
 
 
 class OwnerReference(msgspec.Struct):
@@ -66,7 +66,7 @@ def offer_to(pod: Object, uid: str, names: Sequence[str]) -> Offer:
     who = identify(PodFacts(meta.name, meta.namespace, meta.labels or {}, owners))
     made_of = template_hash(meta.labels or {})
     pending, advice = PendingPod(who.app, who.team, who.best_effort), (meta.annotations or {}).get(ADVICE, "")
-    return Offer(pending, uid, names, group, meta.namespace, made_of, advice)
+    return Offer(pending, uid, names, group, meta.namespace, made_of, advice if advice and is_advice(advice) else "")
 
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")

@@ -10,6 +10,7 @@ import typer
 from cohabit.cli.admin.backup import backup_app, restore_command
 from cohabit.cli.admin.config import config_app
 from cohabit.cli.admin.token import token_app
+from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import console
 from cohabit.terminal.db import database_app
 from cohabit.terminal.options import reports_errors, settings
@@ -36,13 +37,16 @@ def certificate(
     out: Annotated[Path, typer.Argument(help="Folder for ca.crt, tls.crt and tls.key.")],
     name: Annotated[list[str], typer.Option(help="DNS name of the webhook; several are possible.")] = [WEBHOOK],  # noqa: B006
     days: Annotated[int, typer.Option(min=1, max=3650, help="Days until the certificate expires.")] = 365,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the files of a former certificate.")] = False,
 ) -> None:
     """Make a certificate for the admission webhook, and an authority of its own that signs it.
 
     For clusters without cert-manager: docs/admission.md has the next commands. The authority's key is not kept.
     """
-    from cohabit.server.webhook_certificate import write_webhook_files
+    from cohabit.server.webhook_certificate import webhook_files, write_webhook_files
 
+    if not overwrite and (there := [str(path) for path in webhook_files(out) if path.exists()]):
+        raise CohabitError(f"{', '.join(there)} would be replaced: choose another folder, or add --overwrite")
     files = write_webhook_files(out, name, days, datetime.now(UTC))
     for path in files:
         console.print(str(path), soft_wrap=True)

@@ -11,6 +11,7 @@ from advisor.admission.room_file import NewestRooms
 from advisor.cluster.pending_pod import PodClass
 from advisor.placement.prioritizer import Prioritizer
 from cohabit.server.score_table_process import Tabling
+from ingest.schema.workload_identity import ADVISED
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 
@@ -56,6 +57,11 @@ def patch_of(reply: bytes) -> list[dict[str, Any]]:
     return found
 
 
+def advice(number: int) -> str:
+    """Id of the advice that a test's advisor gives at a time."""
+    return f"{ADVISED}{number:016x}"
+
+
 def advising(process: Process, folder: Path, mode: Mode = "advise") -> AdmissionAdvice:
     """With a bundle, a snapshot of 24 nodes, and a table of app `web`."""
     process.promote("first")
@@ -67,6 +73,6 @@ def advising(process: Process, folder: Path, mode: Mode = "advise") -> Admission
     prioritizer = Prioritizer(process.serving, tabling.path)
     prioritizer.take(prioritizer.newer())
     numbers = iter(range(1_000_000))
-    made = AdmissionAdvice(prioritizer, NewestRooms(process.snapshots), mode, lambda: f"advice-{next(numbers)}")
+    made = AdmissionAdvice(prioritizer, NewestRooms(process.snapshots), mode, lambda: advice(next(numbers)))
     made.reload()
     return made

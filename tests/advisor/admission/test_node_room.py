@@ -12,6 +12,7 @@ from advisor.errors import Unavailable
 from advisor.remediation.pod_rules import PodRules, Requirement, Toleration
 from features.contention.node_state import Facts
 from ingest.schema.tables import LANDED
+from tests.advisor.admission.reviews import advice
 from tests.advisor.clusters import NOW_US, snapshot
 
 NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
@@ -61,11 +62,50 @@ def test_pods_with_advice_are_found_once_the_snapshot_holds_them() -> None:
     [node] = of.nodes_of([uid]).values()
     pods = rows(
         "placements",
-        {"node": node, "container": uid, "event": "add", "labels": [("cohabit.io/advice", "advice-1"), ("a", "b")]},
-        {"node": node, "container": "not-measured", "event": "add", "labels": [("cohabit.io/advice", "advice-2")]},
+        {"node": node, "container": uid, "event": "add", "labels": [("cohabit.io/advice", advice(1)), ("a", "b")]},
+        {"node": node, "container": "not-measured", "event": "add", "labels": [("cohabit.io/advice", advice(2))]},
     )
 
-    assert node_rooms(of, Facts(rows("nodes"), pods)).arrived == {"advice-1": node}
+    assert node_rooms(of, Facts(rows("nodes"), pods)).arrived == {advice(1): node}
+
+
+@pytest.mark.parametrize("said", ["x", "", "advice-", f"{advice(1)}0", "advice-000000000000000G"])
+def test_an_annotation_that_is_no_id_of_advice_ends_nothing(said: str) -> None:
+    of = snapshot(11)
+    [node] = of.nodes_of([of.containers[0]]).values()
+    pods = rows(
+        "placements",
+        {"node": node, "container": of.containers[0], "event": "add", "labels": [("cohabit.io/advice", said)]},
+    )
+
+    assert node_rooms(of, Facts(rows("nodes"), pods)).arrived == {}
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "abc", "", "9" * 5000, None])
+def test_an_amount_that_is_no_number_is_left_out_and_the_others_are_kept(odd: str, tmp_path: Path) -> None:
+    of = snapshot(1, nodes=1)
+    nodes = rows("nodes", {"node": "n0", "allocatable_extended": [("a/b", odd), ("c/d", "2.0")]})
+    pods = rows(
+        "placements",
+        {"node": "n0", "container": "a", "event": "add", "extended_requests": [("c/d", "1.0"), ("a/b", odd)]},
+    )
+
+    write_rooms(tmp_path, node_rooms(of, Facts(nodes, pods)))
+
+    found = read_rooms(tmp_path)
+    assert found is not None
+    assert found.nodes[0].extended == {"c/d": 1.0}
+
+
+@pytest.mark.parametrize("name", ["N0", "a_b", "a..b", "-a", "a-", "a.-b", "", "a" * 254, "a\n", "é"])
+def test_a_name_that_kube_apiserver_would_reject_takes_no_pod(name: str) -> None:
+    rooms = Rooms(
+        "c", NOW_US, (NodeRoom(name), NodeRoom("ip-10-0-0-1.eu-west-1.compute.internal"), NodeRoom("a" * 253))
+    )
+
+    assert not rooms.takes(ANY, name)
+    assert rooms.takes(ANY, "ip-10-0-0-1.eu-west-1.compute.internal")
+    assert rooms.takes(ANY, "a" * 253)
 
 
 @pytest.mark.parametrize(

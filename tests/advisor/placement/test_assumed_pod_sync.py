@@ -16,7 +16,8 @@ from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.worker_bus import Counted, Journal
-from advisor.placement.assumed_pod_sync import KEPT_US, no_peers
+from advisor.placement import assumed_pod_sync
+from advisor.placement.assumed_pod_sync import KEPT_US, Bookings, no_peers
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.exact_counts import NODES_AT_ONCE, CpuBudget, ExactCounts
 from advisor.placement.model_state import Serving
@@ -24,6 +25,7 @@ from advisor.placement.offer import Offer
 from advisor.placement.prioritizer import Prioritizer
 from advisor.scoring.score_table import with_assumed
 from cohabit.server.score_table_process import Tabling
+from tests.advisor.admission.reviews import advice
 from tests.advisor.clusters import snapshot
 from tests.advisor.processes import Process
 
@@ -318,3 +320,24 @@ def test_a_uid_beyond_all_measure_is_not_kept(process: Process, table: Tabling) 
     asyncio.run(ask(alone, "u" * 1000))
 
     assert nodes_of(alone) == {}
+
+
+def test_advice_to_pods_that_never_come_ends_no_other_booking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assumed_pod_sync, "MAX_ADVISED", 3)
+    monkeypatch.setattr(assumed_pod_sync, "MAX_BOOKED", 5)
+    bookings = Bookings()
+    for i in range(4):
+        assert bookings.book(Booked(f"pod-{i}", "n0", WEB, i)) == []
+
+    ended = [one.uid for i in range(9) for one in bookings.book(Booked(advice(i), "n1", WEB, i))]
+
+    assert ended == [advice(i) for i in range(6)]
+    assert [bookings.count(node) for node in ("n0", "n1")] == [4, 3]
+    assert [one.uid for i in range(4, 8) for one in bookings.book(Booked(f"pod-{i}", "n0", WEB, i))] == [
+        *("pod-0", "pod-1", "pod-2"),
+    ]
+    bookings.settle({advice(7), "pod-5"}, 9)
+    assert {one.uid for one in bookings} == {advice(6), advice(8), "pod-3", "pod-4", "pod-6", "pod-7"}
+    assert bookings.holds(advice(6), WEB)
+    assert not bookings.holds(advice(6), PodClass("other", False))
+    assert not bookings.holds(advice(7), WEB)

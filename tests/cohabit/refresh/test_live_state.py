@@ -12,12 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from advisor.admission.node_room import node_rooms
+from advisor.admission.room_file import read_rooms
 from advisor.cluster.snapshot import Snapshot
 from advisor.cluster.snapshot_builder import Offered
+from cohabit.refresh import main as refresh
 from cohabit.refresh.heard_file import NAME, read_heard, write_heard
 from cohabit.refresh.live_state import LiveState, add
+from cohabit.refresh.main import PublishedRooms
 from features.schema.tables import PROFILES
 from ingest.kafka_io.stream_files import Message, TopicWriter, topics_in
 from ingest.pipeline.consumer_loop import Formats, Landers, ingest
@@ -67,6 +71,24 @@ def test_a_snapshot_holds_who_is_where_and_what_each_uses(cluster: Cluster) -> N
     assert snapshot.containers == ("a",)
     assert snapshot.resident_use[:, 0].tolist() == [2.0]
     assert snapshot.as_of_us == (START_S + 61) * 1_000_000
+
+
+def test_a_room_file_that_cannot_be_written_is_logged_once_and_stops_no_snapshot(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    rooms, snapshot = PublishedRooms(tmp_path / "snapshots"), cluster.snapshot()
+    with capture_logs() as logs, monkeypatch.context() as patch:
+        patch.setattr(refresh, "write_rooms", full)
+        rooms.write(snapshot, cluster.state.facts)
+        rooms.write(snapshot, cluster.state.facts)
+    assert [one["event"] for one in logs] == ["cannot write what nodes have left"]
+
+    rooms.write(snapshot, cluster.state.facts)
+
+    assert read_rooms(tmp_path / "snapshots") == node_rooms(snapshot, cluster.state.facts)
 
 
 def test_offers_of_nodes_are_what_best_effort_containers_that_came_since_have_left(cluster: Cluster) -> None:

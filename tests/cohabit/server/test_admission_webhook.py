@@ -16,12 +16,18 @@ from time import time_ns
 import pytest
 from typer.testing import CliRunner
 
+from advisor.admission.admission_advice import AdmissionAdvice
+from advisor.admission.room_file import NewestRooms
+from advisor.placement.prioritizer import Prioritizer
 from cohabit.cli.main import app
 from cohabit.config.errors import BadSettings, CohabitError
 from cohabit.config.settings import read_settings
+from cohabit.server.admission_webhook import AdmissionListener, Webhook
+from cohabit.server.main import each_of
 from cohabit.server.sockets import ServerTls, free_socket
 from cohabit.server.webhook_certificate import WebhookFiles, write_webhook_files
 from tests.advisor.admission.reviews import patch_of, review
+from tests.advisor.processes import new_process
 from tests.advisor.running import fill
 
 NAME = "cohabit-admission.cohabit.svc"
@@ -69,6 +75,55 @@ def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path: Path) -> No
     assert shown(tls) != first
 
 
+def test_a_renewal_that_cannot_be_used_leaves_the_certificate_that_was_shown(tmp_path: Path) -> None:
+    files = made(tmp_path)
+    tls = ServerTls(files.certificate, files.key)
+    first, whole = shown(tls), files.certificate.read_bytes()
+
+    for spoilt in (made(tmp_path / "other").certificate.read_bytes(), b"", b"no certificate"):
+        files.certificate.write_bytes(spoilt)
+        tls.renew()
+        assert shown(tls) == first
+
+    files.certificate.unlink()
+    tls.renew()
+    assert shown(tls) == first
+
+    files.certificate.write_bytes(whole)
+    os.utime(made(tmp_path).key, ns=(1, 1))
+    tls.renew()
+    assert shown(tls) != first
+
+
+def test_a_failure_to_take_up_rooms_stops_no_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: object) -> None:
+        raise ValueError("no rooms")
+
+    files, asked = made(tmp_path), list[str]()
+    webhook = Webhook(AdmissionListener(0, "advise", files=(files.certificate, files.key)), tmp_path)
+    monkeypatch.setattr(AdmissionAdvice, "reload", fails)
+    monkeypatch.setattr(ServerTls, "renew", lambda _: asked.append("renew"))
+    process = new_process(tmp_path / "none", tmp_path / "serving")
+    monkeypatch.setattr(
+        webhook, "_advice", AdmissionAdvice(Prioritizer(process.serving), NewestRooms(tmp_path), "advise", str)
+    )
+
+    webhook.reload()
+
+    assert asked == ["renew"]
+
+
+def test_a_failure_of_one_part_of_the_server_stops_no_other() -> None:
+    done = list[str]()
+
+    def fails() -> None:
+        raise OSError("no process")
+
+    each_of([fails, lambda: done.append("renewed")])
+
+    assert done == ["renewed"]
+
+
 def shown(tls: ServerTls) -> bytes | None:
     """The certificate that a client sees."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -109,3 +164,19 @@ def test_the_command_writes_files_that_only_the_owner_reads_and_prints_the_bundl
     assert (tmp_path / "tls.key").stat().st_mode & 0o777 == 0o600
     assert re.search(r"^caBundle: [A-Za-z0-9+/=]{100,}$", done.output, re.MULTILINE)
     assert json.dumps(ssl._ssl._test_decode_cert(str(tmp_path / "tls.crt"))["subjectAltName"]) == '[["DNS", "a.b.svc"]]'  # type: ignore[attr-defined]
+
+
+def test_the_key_of_a_former_certificate_is_replaced_only_on_demand_and_only_the_owner_reads_it(tmp_path: Path) -> None:
+    key = tmp_path / "tls.key"
+    key.write_text("former")
+    key.chmod(0o644)
+
+    refused = CliRunner().invoke(app, ["admin", "certificate", str(tmp_path)], env={"COLUMNS": "400"})
+    assert refused.exit_code == 1
+    assert "--overwrite" in refused.output
+    assert key.read_text() == "former"
+
+    assert CliRunner().invoke(app, ["admin", "certificate", str(tmp_path), "--overwrite"]).exit_code == 0
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert key.read_text().startswith("-----BEGIN PRIVATE KEY-----")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]

@@ -2,6 +2,7 @@
 
 import json
 from fractions import Fraction
+from time import process_time
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from ingest.kube.api_types import Node, Pod
 from ingest.kube.events import Heard, Published, node_listed, node_seen, pod_gone, pod_listed, pod_seen
 from ingest.kube.gpus import gpus_in
 from ingest.kube.nodes import node_facts
-from ingest.kube.pods import is_pinned, placement, pod_total, qos_of
+from ingest.kube.pods import amounts, is_pinned, placement, pod_total, qos_of, requests_in_all
 from ingest.kube.quantity import parse_quantity
 from ingest.schema.tables import NODES, PLACEMENTS, TIMESTAMP, Table
 from tests.ingest.api_server import a_node, a_pod
@@ -133,6 +134,34 @@ def test_a_pod_needs_what_its_busiest_moment_needs(running: list[int], init: lis
     total = pod_total(spec, lambda c: c.requests.get("cpu", Fraction(0)))
 
     assert total == max(map(sum, moments))
+
+
+RESOURCES = st.dictionaries(st.sampled_from(["cpu", "memory", "a/b", "c/d"]), st.integers(-2, 9).map(str))
+
+
+@given(st.lists(RESOURCES, min_size=1, max_size=3), st.lists(st.tuples(RESOURCES, st.booleans()), max_size=4))
+def test_all_resources_together_have_the_total_of_each(
+    running: list[dict[str, str]], init: list[tuple[dict[str, str], bool]]
+) -> None:
+    made = [{"resources": {"requests": one}, "restartPolicy": "Always" if sidecar else ""} for one, sidecar in init]
+    whole = {"containers": [{"resources": {"requests": one}} for one in running], "initContainers": made}
+    spec = Pod.model_validate(a_pod("u", spec=whole)).spec
+
+    found = requests_in_all(spec)
+
+    for name in ("cpu", "memory", "a/b", "c/d"):
+        assert found.get(name, 0) == pod_total(spec, lambda one, of=name: one.requests.get(of, Fraction(0)))  # type: ignore[misc]
+
+
+def test_many_resources_in_many_containers_take_no_time() -> None:
+    many = [{"resources": {"requests": {f"a.b/{i}": "1"}}} for i in range(2000)]
+    spec = Pod.model_validate(a_pod("u", spec={"containers": many})).spec
+    began = process_time()
+
+    found = amounts(spec)["extended_requests"]
+
+    assert process_time() - began < 2.0
+    assert found == {f"a.b/{i}": "1.0" for i in range(2000)}
 
 
 def test_overhead_comes_on_top_and_an_amount_of_the_pod_itself_comes_first() -> None:
@@ -497,3 +526,10 @@ def test_the_id_of_advice_goes_with_the_labels_and_other_annotations_do_not() ->
     found = placed(annotations=notes)["labels"]
 
     assert found == {"pod-template-hash": "7d4b9c6f58", "cohabit.io/advice": "advice-1"}
+
+
+@pytest.mark.parametrize(("label", "kept"), [("on", "advice-1"), ("", "advice-1"), ("off", "off")])
+def test_a_label_hides_the_id_of_advice_only_where_it_opts_out(label: str, kept: str) -> None:
+    found = placed(annotations={"cohabit.io/advice": "advice-1"}, labels={"cohabit.io/advice": label})["labels"]
+
+    assert found == {"pod-template-hash": "7d4b9c6f58", "cohabit.io/advice": kept}

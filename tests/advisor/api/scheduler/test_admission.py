@@ -13,15 +13,16 @@ from fastapi.testclient import TestClient
 from starlette.types import Message
 
 from advisor.admission import admission_advice
-from advisor.admission.admission_advice import GROUP_US, AdmissionAdvice
+from advisor.admission.admission_advice import GROUP_US, AdmissionAdvice, Mode
 from advisor.admission.node_room import NodeRoom, Rooms
-from advisor.admission.preference import PREFERRED
+from advisor.admission.pod_bounds import MAX_POD_BYTES
+from advisor.admission.preference import MAX_ANNOTATION_BYTES, PREFERRED
 from advisor.admission.room_file import NewestRooms, write_rooms
 from advisor.api.scheduler.admission import MAX_REVIEW_BYTES, Admit, create_admission_app
 from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.errors import BadRequest
 from advisor.placement.prioritizer import Prioritizer
-from tests.advisor.admission.reviews import POD, advising, patch_of, review
+from tests.advisor.admission.reviews import POD, advice, advising, patch_of, review
 from tests.advisor.admission.test_preference import applied
 from tests.advisor.clusters import NOW_US
 from tests.advisor.processes import STATES, Process, process_in
@@ -94,7 +95,7 @@ def test_the_best_nodes_of_the_table_are_preferred_and_the_first_is_booked(webho
     assert (replies.table.points[replies.row_of[of]][rows] > 0).all()
     assert 0 < len(names) <= 12
     assert set(names) <= set(replies.table.nodes)
-    assert webhook.booked() == {"advice-0": names[0]}
+    assert webhook.booked() == {advice(0): names[0]}
 
 
 def test_another_pod_is_advised_with_the_first_one_counted(webhook: Webhook) -> None:
@@ -116,20 +117,39 @@ def test_the_extender_books_the_pod_again_under_the_id_of_its_advice(webhook: We
         "/extender/prioritize", content=json.dumps({"Pod": pod, "NodeNames": ["n0", "n1"]})
     )
 
-    assert list(webhook.booked()) == ["advice-0"]
-    assert webhook.booked()["advice-0"] in {"n0", "n1"}
+    assert list(webhook.booked()) == [advice(0)]
+    assert webhook.booked()[advice(0)] in {"n0", "n1"}
+
+
+@pytest.mark.parametrize(
+    ("said", "app", "known"),
+    [(advice(0), "web", True), (advice(7), "web", False), (advice(0), "other", False), ("x" * 5000, "web", False)],
+)
+def test_only_an_id_that_is_booked_for_the_class_stands_for_the_pod(
+    webhook: Webhook, said: str, app: str, *, known: bool
+) -> None:
+    webhook.ask()
+    notes = {"cohabit.io/advice": said}
+    pod = {"metadata": {"uid": "real", "name": "p", "labels": {"app": app}, "annotations": notes}}
+
+    TestClient(create_scheduler_app(webhook.advice.prioritizer)).post(
+        "/extender/prioritize", content=json.dumps({"Pod": pod, "NodeNames": ["n0", "n1"]})
+    )
+
+    assert said not in webhook.booked() or said == advice(0)
+    assert ("real" in webhook.booked()) is not known
 
 
 def test_a_booking_ends_when_the_pod_is_observed_and_else_after_two_minutes(webhook: Webhook) -> None:
     webhook.ask()
     webhook.ask()
     nodes = tuple(NodeRoom(f"n{i}", cores=8.0) for i in range(24))
-    write_rooms(webhook.process.snapshots, Rooms("c", NOW_US, nodes, {"advice-0": "n3", "unknown": "n4"}))
+    write_rooms(webhook.process.snapshots, Rooms("c", NOW_US, nodes, {advice(0): "n3", "unknown": "n4"}))
     prioritizer = webhook.advice.prioritizer
 
     webhook.advice.reload()
     prioritizer.take(None, prioritizer.arrived())
-    assert list(webhook.booked()) == ["advice-1"]
+    assert list(webhook.booked()) == [advice(1)]
 
     webhook.process.now_us += 121_000_000
     prioritizer.take(None, prioritizer.arrived())
@@ -222,8 +242,36 @@ def test_advice_that_comes_too_late_is_dropped_and_books_nothing(
 ) -> None:
     monkeypatch.setattr(admission_advice, "LATE_S", 0.0)
 
+    def too_late(*_: object) -> bool:
+        pytest.fail("nodes are searched after the deadline")
+
+    monkeypatch.setattr(Rooms, "takes", too_late)
+
     assert webhook.outcome() == "late late"
     assert webhook.booked() == {}
+
+
+def test_a_pod_of_more_bytes_than_real_ones_is_unreadable(webhook: Webhook) -> None:
+    def noted(size: int) -> dict[str, Any]:
+        return {**POD, "spec": {**POD["spec"], "hostname": "x" * size}}
+
+    assert webhook.outcome(noted(MAX_POD_BYTES)) == "failed unreadable"
+    assert webhook.outcome(noted(MAX_POD_BYTES - 1000)) == "advised"
+
+
+@pytest.mark.parametrize("mode", ["advise", "annotate"])
+def test_annotations_stay_below_the_limit_of_kube_apiserver(process: Process, tmp_path: Path, mode: Mode) -> None:
+    webhook = Webhook(process, advising(process, tmp_path, mode))
+
+    def noted(size: int) -> dict[str, Any]:
+        return {**POD, "metadata": {**POD["metadata"], "annotations": {"é": "é" * (size // 2 - 1)}}}
+
+    assert webhook.outcome(noted(MAX_ANNOTATION_BYTES)) == "skipped no_space"
+    assert webhook.booked() == {}
+    patched = applied(noted(MAX_ANNOTATION_BYTES - 500), webhook.ask(noted(MAX_ANNOTATION_BYTES - 500)))
+    notes = patched["metadata"]["annotations"]
+    assert len(notes) == 2
+    assert sum(len(f"{key}{value}".encode()) for key, value in notes.items()) <= MAX_ANNOTATION_BYTES
 
 
 @pytest.mark.parametrize("state", STATES)
