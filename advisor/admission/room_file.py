@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from advisor.admission.node_room import Rooms
-from advisor.cluster.newest_file import NewestFile
+from advisor.cluster.newest_file import NewestFile, read_published
 from advisor.errors import Unavailable
 from ingest.schema.atomic_file import replace_atomically
 
@@ -24,10 +24,6 @@ class _File(msgspec.Struct, frozen=True):
     rooms: Rooms
 
 
-class _Head(msgspec.Struct, frozen=True):
-    format: int
-
-
 def write_rooms(folder: Path, rooms: Rooms) -> None:
     """Put rooms in the place of those that were there; readers see the one or the other."""
     replace_atomically(folder / FILE, msgspec.json.encode(_File(FORMAT, rooms)))
@@ -40,22 +36,8 @@ def read_rooms(folder: Path) -> Rooms | None:
         Unavailable: the file is broken, too large, or of another Cohabit.
     """
     path = folder / FILE
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unreadable(path, error.strerror or str(error)) from error
-    if len(content) > MAX_BYTES:
-        raise _unreadable(path, f"it exceeds {MAX_BYTES} bytes")
-    try:
-        found = msgspec.json.decode(content, type=_Head).format
-        if found != FORMAT:
-            raise _unreadable(path, f"its format is {found}, and this Cohabit reads {FORMAT}")
-        return msgspec.json.decode(content, type=_File).rooms
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unreadable(path, str(error)) from error
+    found = read_published(path, _File, FORMAT, MAX_BYTES, partial(_unreadable, path))
+    return None if found is None else found.rooms
 
 
 @dataclass

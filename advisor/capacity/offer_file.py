@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from advisor.capacity.offers import Correction, NodeOffer
-from advisor.cluster.newest_file import NewestFile
+from advisor.cluster.newest_file import NewestFile, read_published
 from advisor.errors import AdvisorError, Unavailable
 from ingest.schema.atomic_file import replace_atomically
 
@@ -115,10 +115,6 @@ class _File(msgspec.Struct, frozen=True):
     report: OfferReport
 
 
-class _Head(msgspec.Struct, frozen=True):
-    format: int
-
-
 def write_offers(folder: Path, report: OfferReport) -> Path:
     """Put offers in the place of those that were there; readers see the one or the other.
 
@@ -142,22 +138,10 @@ def read_offers(folder: Path) -> OfferReport | None:
         Unavailable: the file is broken, too large, or of another Cohabit.
     """
     path = folder / FILE
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
+    found = read_published(path, _File, FORMAT, MAX_BYTES, partial(_unreadable, path))
+    if found is None:
         return None
-    except OSError as error:
-        raise _unreadable(path, error.strerror or str(error)) from error
-    if len(content) > MAX_BYTES:
-        raise _unreadable(path, f"it exceeds {MAX_BYTES} bytes")
-    try:
-        found = msgspec.json.decode(content, type=_Head).format
-        if found != FORMAT:
-            raise _unreadable(path, f"its format is {found}, and this Cohabit reads {FORMAT}")
-        report = msgspec.json.decode(content, type=_File).report
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unreadable(path, str(error)) from error
+    report = found.report
     if not 0 <= report.at_us < MAX_US or any(one.offered < 0 or one.total < 0 for one in report.offers):
         raise _unreadable(path, "a time or an amount in it cannot be")
     return report

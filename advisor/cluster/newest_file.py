@@ -1,10 +1,12 @@
-"""Newest file: what a file said last, read again when it changed and not for each question. An edge."""
+"""Newest file: what a file next to the snapshots said last, read again when it changed. An edge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
+
+import msgspec
 
 from advisor.errors import AdvisorError
 
@@ -57,3 +59,43 @@ class NewestFile(Generic[T]):
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class _Head(msgspec.Struct, frozen=True):
+    format: int
+
+
+def read_published(
+    path: Path, of: type[T], version: int, most_bytes: int, unreadable: Callable[[str], AdvisorError]
+) -> T | None:
+    """A published file of JSON with a field `format`.
+
+    Args:
+        path: of the file.
+        of: what it holds.
+        version: its format.
+        most_bytes: a longer file is not read.
+        unreadable: the error for a reason; it says what to do.
+
+    Returns:
+        None where it is not there.
+
+    Raises:
+        AdvisorError: `unreadable`; the file is broken, too large, or of another Cohabit.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable(error.strerror or str(error)) from error
+    if len(content) > most_bytes:
+        raise unreadable(f"it exceeds {most_bytes} bytes")
+    try:
+        found = msgspec.json.decode(content, type=_Head).format
+        if found != version:
+            raise unreadable(f"its format is {found}, and this Cohabit reads {version}")
+        return msgspec.json.decode(content, type=of)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise unreadable(str(error)) from error

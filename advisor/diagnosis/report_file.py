@@ -3,10 +3,12 @@
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from advisor.cluster.newest_file import read_published
 from advisor.diagnosis.coverage import Coverage
 from advisor.diagnosis.slowdown_causes import Diagnosis, Suspect, Verdict
 from advisor.errors import AdvisorError, NotFound, UnreadableDiagnoses
@@ -96,10 +98,6 @@ class ReportFile(msgspec.Struct, frozen=True):
     coverage: Coverage | None = None
 
 
-class _Head(msgspec.Struct, frozen=True):
-    format: int
-
-
 def write_report(folder: Path, report: DiagnosisReport) -> Path:
     """Put what was found in the place of what was there; readers see the one or the other.
 
@@ -123,24 +121,9 @@ def read_report(folder: Path) -> DiagnosisReport | None:
         UnreadableDiagnoses: the file is broken, too large, or of a newer Cohabit.
     """
     path = folder / FILE
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
+    of = read_published(path, ReportFile, FORMAT, MAX_BYTES, partial(UnreadableDiagnoses, path))
+    if of is None:
         return None
-    if len(content) > MAX_BYTES:
-        raise UnreadableDiagnoses(path, f"it exceeds {MAX_BYTES} bytes")
-    return _decoded(path, content)
-
-
-def _decoded(path: Path, content: bytes) -> DiagnosisReport:
-    try:
-        found = msgspec.json.decode(content, type=_Head).format
-        if found != FORMAT:
-            raise UnreadableDiagnoses(path, f"its format is {found}, and this Cohabit reads {FORMAT}")
-        of = msgspec.json.decode(content, type=ReportFile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableDiagnoses(path, str(error)) from error
     return DiagnosisReport(of.cluster, of.at_us, of.created_us, tuple(map(_diagnosis, of.diagnoses)), of.coverage)
 
 

@@ -1,9 +1,11 @@
 """Stored ladders: ranked options by container, next to the snapshots, for servers and commands. An edge."""
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from advisor.cluster.newest_file import read_published
 from advisor.errors import Unavailable
 from advisor.remediation.ranked_options import Ladder
 from ingest.schema.atomic_file import replace_atomically
@@ -34,16 +36,9 @@ def kept_ladder(folder: Path, victim: str) -> Ladder | None:
         Unavailable: the file is broken, too large, or of a newer Cohabit.
     """
     path = folder / FILE
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        found = msgspec.json.decode(content, type=_File)
-    except FileNotFoundError:
+    found = read_published(path, _File, FORMAT, MAX_BYTES, partial(_unreadable_ladders, path))
+    if found is None:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
-        raise _unreadable_ladders(path, str(error)) from error
-    if found.format != FORMAT:
-        raise _unreadable_ladders(path, f"its format is {found.format}, and this Cohabit reads {FORMAT}")
     return next((one for one in found.ladders if one.victim == victim), None)
 
 
