@@ -151,7 +151,8 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/volcano/prioritize": {"post": ["200", "400", "408", "413"]},
         "/watcher": {"get": ["200", "404", "422"]},
     }
-    advice = AdmissionAdvice(Prioritizer(new_process(tmp_path, tmp_path).serving), NewestRooms(tmp_path), "advise", str)
+    other = new_process(tmp_path, tmp_path / "other").serving  # each prioritizer has metrics of its own
+    advice = AdmissionAdvice(Prioritizer(other), NewestRooms(tmp_path), "advise", str)
     assert described(create_admission_app(advice)) == {"/admission": {"post": ["200", "400", "408", "413"]}}
     behind = described(create_app(serving, guarding.guard))
     assert behind["/v1/scores"]["post"] == ["200", "400", "401", "403", "404", "408", "413", "422", "429", "503"]
