@@ -12,11 +12,13 @@ from cohabit.backtest.sight import CAPACITY, CPU
 from cohabit.backtest.world import platforms_of
 from ingest.simulator.law import Floats
 from models.headroom.peak_baselines import batch_usage, n_sigma, tuned_n
-from models.headroom.peak_features import HOUR, can_be_asked, peak_features
+from models.headroom.peak_features import DAY, HOUR, can_be_asked, peak_features
 from models.training.fit_peak import forecast_peaks
 
 RISK = 0.05
 """Share of forecasts that may be exceeded."""
+TRAINED = 2 * DAY + HOUR
+"""Bins before offers begin: a day of use, and one of outcomes, of which the last is known an hour later."""
 SHORT, LONG = 2, 24
 """Hours of the past that N-sigma may look at."""
 OURS, BATCH_USAGE, N_SIGMA = "ours", "batch_usage", "n_sigma"
@@ -50,11 +52,13 @@ def offers_of(use: Floats, *, fit_until: int) -> Offers:
         Offers of each method. N-sigma takes the past, of 2 or 24 hours, by which it forecasts least.
 
     Raises:
-        ValueError: no outcome is known by then.
+        ValueError: too few outcomes are known by then to forecast anything.
 
     Source: Bashir et al., EuroSys 2021 (N-sigma); Koordinator's batch tier, policy usage; ours, docs/headroom.md.
     """
     ours = forecast_peaks(use, HOUR, RISK, fit_until=fit_until)
+    if not np.isfinite(ours.peak[:, fit_until:]).any():
+        raise ValueError(f"nothing is forecast from {fit_until} bins: give {TRAINED} or more")
     features, asked = peak_features(use, HOUR), can_be_asked(use)
     usable = asked & np.isfinite(ours.outcome)
     after = usable.copy()

@@ -17,14 +17,13 @@ from benchmarks.best_effort.best_effort_loop import (
     most_room,
     run_best_effort,
 )
-from benchmarks.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS, Offers, offers_of
+from benchmarks.best_effort.compared_offers import BATCH_USAGE, N_SIGMA, OURS, TRAINED, Offers, offers_of
 from benchmarks.best_effort.resident_tape import INTERVAL_S, Stretch, beyond_requests, node_use, recorded
 from benchmarks.best_effort.use_ratios import drawn_ratios, offered_world
 from cohabit.backtest.advice import scorers_of
 from cohabit.backtest.history import Past, learnt_history
 from cohabit.backtest.world import BUILT_IN_APPS, World
 from ingest.simulator.law import Floats
-from models.headroom.peak_features import DAY
 
 NONE, OFFERS_ALONE = "none", "ours_most_room"
 """No best-effort pods, and our offers filled as others fill theirs."""
@@ -45,7 +44,8 @@ class OfferPlan:
     Args:
         nodes: of the cluster.
         requested: share of its cores that latency-sensitive containers request; openb's request 0.49.
-        hours: judged, after a day of use, a day to train and tune on, and an hour in which pods fill the offers.
+        hours: judged, after a day of use, a day to train and tune on, the hour of its last outcome, and an hour in
+            which pods fill the offers.
         price: see PRICE.
         past: what is learnt from.
     """
@@ -105,16 +105,16 @@ def filled(law: str, seed: int, plan: OfferPlan) -> Filled:
 
     Source: ours, docs/backtest.md.
     """
-    world, trained = offered_world(law, seed), 2 * DAY
-    hours = trained * INTERVAL_S / 3600 + (1 + FILLED_OVER) * INTERVAL_S / 3600 + plan.hours
+    world = offered_world(law, seed)
+    hours = (TRAINED + 1 + FILLED_OVER) * INTERVAL_S / 3600 + plan.hours
     tape = recorded(world, nodes=plan.nodes, requested=plan.requested, hours=hours, seed=seed)
     use = node_use(tape, plan.nodes)
-    offers = offers_of(use, fit_until=trained)
+    offers = offers_of(use, fit_until=TRAINED)
     with tempfile.TemporaryDirectory(prefix="cohabit-headroom-") as folder:
         learnt = learnt_history(world, plan.past, Path(folder), seed)
         aware = Aware(scorers_of(learnt, world.best_effort), plan.price)
         outcomes, in_turn = (
-            _outcomes(world, tape[trained:], offers, aware, partial(_queue, world, seed, same_app=same_app))
+            _outcomes(world, tape[TRAINED:], offers, aware, partial(_queue, world, seed, same_app=same_app))
             for same_app in (True, False)
         )
     ratio = drawn_ratios(BUILT_IN_APPS, np.random.default_rng([seed, 40]))[~world.best_effort]
