@@ -1,10 +1,9 @@
 """A Kubernetes pod as a row of `placements`. Kernel: no clock; every time is the pod's own."""
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from fractions import Fraction
-
-import orjson
 
 from ingest.kube.api_types import ContainerSpec, Metadata, Pod, PodSpec, Record, Toleration
 from ingest.kube.gpus import gpus_in
@@ -230,7 +229,7 @@ def affinity_json(spec: PodSpec) -> str | None:
     rules: Record = dict(spec.affinity or {})
     rules |= {"nodeSelector": spec.node_selector} if spec.node_selector else {}
     rules |= {"topologySpreadConstraints": spec.topology_spread_constraints} if spec.topology_spread_constraints else {}
-    return orjson.dumps(rules, option=orjson.OPT_SORT_KEYS).decode() if rules else None
+    return json.dumps(rules, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if rules else None
 
 
 def placed_at(pod: Pod) -> datetime | None:
@@ -277,7 +276,7 @@ def _limit(spec: PodSpec, resource: str) -> Fraction | None:
 
 def _json_object(text: str) -> Record:
     try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
