@@ -1,4 +1,4 @@
-"""Export: the exported graph and compiled trees beside native LightGBM, one thread each, and what explaining costs."""
+"""Export: the exported graph, compiled trees and native LightGBM, one thread each, and what explaining costs."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -32,7 +32,7 @@ SHORTEST_S = 0.02
 
 
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
-    """CPU time of graph and kernel (trees and base) beside LightGBM's (trees alone), and rows that differ."""
+    """CPU time of graph and kernel (trees and base) over LightGBM's (trees alone), and rows that differ."""
     rows = training_rows(max(TRAINED_ON, *BATCHES), rng)
     trees = trained(rows, arguments.trees, rng)
     forest = parse_forest(trees.model_to_string())
@@ -117,7 +117,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 BENCHMARK = Benchmark(
     "export",
-    "graph and compiled trees beside native LightGBM at four batch sizes, rows that differ, and the cost of explaining",
+    "graph, compiled trees and native LightGBM at four batch sizes, rows that differ, and the cost of explaining",
     run,
     add_arguments=_arguments,
 )

@@ -85,12 +85,14 @@ class AdmissionAdvice:
         newest: what nodes have left, as the refresher publishes it.
         mode: whether pods get advice, or an annotation that says which it would be.
         new_id: makes ids of advice.
+        late_s: advice that took longer is dropped, seconds.
     """
 
     prioritizer: Prioritizer
     newest: NewestRooms
     mode: Mode
     new_id: Callable[[], str]
+    late_s: float = LATE_S
     groups: GroupLists = field(default_factory=GroupLists)
     _rooms: Rooms | None = field(default=None, init=False)
     _outcomes: Counter = field(init=False)
@@ -152,8 +154,8 @@ class AdmissionAdvice:
         if pod.skipped or replies is None or problem:
             return Given("skipped", [], pod.skipped) if pod.skipped else Given("neutral", [], problem or "no_table")
         of, now_us = self._class_of(pod, replies), self.prioritizer.serving.now_us()
-        listed = self.groups.get(pod.offer.group, now_us) or self._listed(pod.needs, of, replies, began + LATE_S)
-        late = perf_counter() - began > LATE_S
+        listed = self.groups.get(pod.offer.group, now_us) or self._listed(pod.needs, of, replies, began + self.late_s)
+        late = perf_counter() - began > self.late_s
         if late or listed is None:
             return Given("late", [], "late") if late else Given("neutral", [], "no_preference")
         booked = Booked(self.new_id(), listed.best[0][0], of, now_us, group=pod.offer.group)

@@ -36,8 +36,15 @@ def no_peers(_booked: Booked, /) -> None:
 
 @dataclass
 class Bookings:
-    """All assumed pods by uid, oldest first."""
+    """All assumed pods by uid, oldest first.
 
+    Args:
+        most_placed: of those that a scheduler asked for.
+        most_advised: of those that were advised at admission.
+    """
+
+    most_placed: int = MAX_BOOKED
+    most_advised: int = MAX_ADVISED
     _by_uid: dict[str, Booked] = field(default_factory=dict)
     _advised: dict[str, None] = field(default_factory=dict)
     _placed: dict[str, None] = field(default_factory=dict)
@@ -50,7 +57,8 @@ class Bookings:
         ended = [self._end(booked.uid)] if booked.uid in self._by_uid else []
         self._by_uid[booked.uid] = self._by_node[booked.node][booked.uid] = booked
         self._of_class[booked.of] += 1
-        alike, most = (self._advised, MAX_ADVISED) if booked.uid.startswith(ADVISED) else (self._placed, MAX_BOOKED)
+        is_advised = booked.uid.startswith(ADVISED)
+        alike, most = (self._advised, self.most_advised) if is_advised else (self._placed, self.most_placed)
         alike[booked.uid] = None
         if len(alike) > most:
             ended.append(self._end(next(iter(alike))))

@@ -7,17 +7,12 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
-import structlog
-
 from advisor.admission.admission_advice import AdmissionAdvice, Mode
 from advisor.admission.room_file import NewestRooms
 from advisor.api.scheduler.admission import create_admission_app
-from advisor.errors import Contained
 from advisor.placement.prioritizer import Prioritizer
 from cohabit.server.sockets import HOST, App, ServerTls, address, free_socket
 from ingest.schema.workload_identity import ADVISED
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +73,11 @@ class Webhook:
         return [(create_admission_app(self._advice), self._bound, secured)]
 
     def reload(self) -> None:
-        """Take up what nodes have left, and a renewed certificate; for the reloading thread."""
+        """Take up what nodes have left; for the reloading thread."""
         if self._advice is not None:
-            with Contained(log, "cannot take up what nodes have left; what was known stays"):
-                self._advice.reload()
+            self._advice.reload()
+
+    def renew(self) -> None:
+        """Take up a renewed certificate; for the reloading thread."""
         if self._tls is not None:
             self._tls.renew()

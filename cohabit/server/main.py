@@ -150,7 +150,7 @@ def run(
             closing(Workers(source, shared, scheduler)) as workers,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            each = table.ensure, workers.ensure, webhook.reload
+            each = table.ensure, workers.ensure, webhook.reload, webhook.renew
             runner.run(_run(prioritizer, apps, each, workers.stop, lambda: ready(listening)))
 
 

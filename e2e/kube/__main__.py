@@ -1,7 +1,7 @@
 """`python -m e2e.kube`: a real kube-scheduler and a real advisor, part by part.
 
 Targets of plans, a pool with its own scheduler, moves, advice at admission, and throughput without advice, with the
-extender and with the webhook in turns, beside the CPU time of each program.
+extender and with the webhook in turns, with the CPU time of each program.
 
 Exit 1 where kube-scheduler rejected a target of a plan on a drawn cluster, where a pod got no node, where a total was
 not what both sides say, where a pod did not go to the highest one, where too few moved pods are on their target, a

@@ -42,7 +42,7 @@ class Followed:
     """Where pods went whose best nodes were known at their creation.
 
     Args:
-        mode: `advise`, or `annotate` where kube-scheduler was not told.
+        mode: `advise`, or `annotate` where pods carry no terms.
         bound: pods with a node.
         named: of these, pods with a list.
         listed: on a listed node.

@@ -198,8 +198,8 @@ def write(placement: Placement, directory: Path, model: str = "placement") -> Pa
     entry = manifest.models[model]
     entry = entry.model_copy(update={"files": entry.files | names})
     trees = {names[role]: write_trees(forest, placement.base()) for role, forest in forests.items()}
-    told = graphs_of(placement, model) | trees
-    write_bundle(directory, manifest.model_copy(update={"models": {model: entry}}), told)
+    written = graphs_of(placement, model) | trees
+    write_bundle(directory, manifest.model_copy(update={"models": {model: entry}}), written)
     return directory
 
 
@@ -207,16 +207,16 @@ def write_mixed_up(placement: Placement, directory: Path) -> Path:
     """A bundle of which the trees and the graph are of different models."""
     residual = replace(placement.residual, leaf_value=placement.residual.leaf_value * 2)
     write(placement, directory)
-    told = load_bundle(directory, catalogue_hash())
-    files = {file: told.file_of("placement", role) for role, file in told.entry_of("placement").files.items()}
-    files[told.entry_of("placement").files[ROLE]] = write_trees(residual, placement.base())
+    bundle = load_bundle(directory, catalogue_hash())
+    files = {file: bundle.file_of("placement", role) for role, file in bundle.entry_of("placement").files.items()}
+    files[bundle.entry_of("placement").files[ROLE]] = write_trees(residual, placement.base())
     shutil.rmtree(directory)
-    write_bundle(directory, told.manifest, files)
+    write_bundle(directory, bundle.manifest, files)
     return directory
 
 
 def write_older(placement: Placement, directory: Path) -> Path:
-    """The same as it was before bundles told their trees."""
+    """The same as it was before bundles had tree files."""
     write_bundle(directory, manifest_of(placement), graphs_of(placement, "placement"))
     return directory
 

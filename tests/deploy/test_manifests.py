@@ -134,12 +134,12 @@ def admitting(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
     """The example with advice at admission and certificates by cert-manager."""
     folder = tmp_path_factory.mktemp("admitting")
     (folder / "settings.env").write_text("COHABIT_ADVISOR__ADMISSION=advise\n")
-    told = {
+    overlay = {
         "resources": [str(EXAMPLE)],
         "components": [str(DEPLOY / "kubernetes" / name) for name in ("admission", "admission-cert-manager")],
         "configMapGenerator": [{"name": "cohabit-settings", "behavior": "merge", "envs": ["settings.env"]}],
     }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(told))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     return read(folder)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from advisor.admission.admission_advice import AdmissionAdvice, Mode
+from advisor.admission.admission_advice import LATE_S, AdmissionAdvice, Mode
 from advisor.admission.room_file import NewestRooms
 from advisor.cluster.pending_pod import PodClass
 from advisor.placement.prioritizer import Prioritizer
@@ -62,7 +62,7 @@ def advice(number: int) -> str:
     return f"{ADVISED}{number:016x}"
 
 
-def advising(process: Process, folder: Path, mode: Mode = "advise") -> AdmissionAdvice:
+def advising(process: Process, folder: Path, mode: Mode = "advise", late_s: float = LATE_S) -> AdmissionAdvice:
     """With a bundle, a snapshot of 24 nodes, and a table of app `web`."""
     process.promote("first")
     process.publish(snapshot(11, nodes=24, missing=0.0, version=1))
@@ -73,6 +73,6 @@ def advising(process: Process, folder: Path, mode: Mode = "advise") -> Admission
     prioritizer = Prioritizer(process.serving, tabling.path)
     prioritizer.take(prioritizer.newer())
     numbers = iter(range(1_000_000))
-    made = AdmissionAdvice(prioritizer, NewestRooms(process.snapshots), mode, lambda: advice(next(numbers)))
+    made = AdmissionAdvice(prioritizer, NewestRooms(process.snapshots), mode, lambda: advice(next(numbers)), late_s)
     made.reload()
     return made

@@ -16,7 +16,6 @@ from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PendingPod, PodClass
 from advisor.cluster.worker_bus import Counted, Journal
-from advisor.placement import assumed_pod_sync
 from advisor.placement.assumed_pod_sync import KEPT_US, Bookings, no_peers
 from advisor.placement.encoded_scores import Replies, spell
 from advisor.placement.exact_counts import NODES_AT_ONCE, CpuBudget, ExactCounts
@@ -95,7 +94,7 @@ async def ask(prioritizer: Prioritizer, uid: str, app: str = "web") -> list[int]
 
 
 def in_turns(of: Site, table: Tabling, pods: int = PODS) -> list[list[int]]:
-    """What each pod is told, each asking another worker; nodes are counted exactly in between."""
+    """The scores of each pod, each asking another worker; nodes are counted exactly in between."""
     said = []
     for number in range(pods):
         said.append(asyncio.run(ask(of.workers[number % len(of.workers)], f"pod-{number}")))
@@ -273,15 +272,15 @@ def test_the_budget_is_a_share_of_elapsed_time_and_a_burst() -> None:
 def test_a_server_publishes_to_another_one_which_counts_as_if_it_had_been_asked(
     process: Process, table: Tabling, tmp_path: Path
 ) -> None:
-    told, there = list[Booked](), started(process, table)
-    with site(process, table, tmp_path / "journals", 1, others=told.append) as here:
+    published, there = list[Booked](), started(process, table)
+    with site(process, table, tmp_path / "journals", 1, others=published.append) as here:
         said = in_turns(here, table, 40)
         with TestClient(create_scheduler_app(there)) as client:
-            for booked in told:
+            for booked in published:
                 entry = {"uid": booked.uid, "node": booked.node, "app": "web", "best_effort": False, "age_us": 5}
                 assert client.post("/assumed-pods", json=[entry]).status_code == 204
         assert nodes_of(there) == nodes_of(here.workers[0])
-        assert len(said) == len(told) == 40
+        assert len(said) == len(published) == 40
 
 
 @pytest.mark.parametrize(
@@ -322,10 +321,8 @@ def test_a_uid_beyond_all_measure_is_not_kept(process: Process, table: Tabling) 
     assert nodes_of(alone) == {}
 
 
-def test_advice_to_pods_that_never_come_ends_no_other_booking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assumed_pod_sync, "MAX_ADVISED", 3)
-    monkeypatch.setattr(assumed_pod_sync, "MAX_BOOKED", 5)
-    bookings = Bookings()
+def test_advice_to_pods_that_never_come_ends_no_other_booking() -> None:
+    bookings = Bookings(most_placed=5, most_advised=3)
     for i in range(4):
         assert bookings.book(Booked(f"pod-{i}", "n0", WEB, i)) == []
 

@@ -16,18 +16,13 @@ from time import time_ns
 import pytest
 from typer.testing import CliRunner
 
-from advisor.admission.admission_advice import AdmissionAdvice
-from advisor.admission.room_file import NewestRooms
-from advisor.placement.prioritizer import Prioritizer
 from cohabit.cli.main import app
 from cohabit.config.errors import BadSettings, CohabitError
 from cohabit.config.settings import read_settings
-from cohabit.server.admission_webhook import AdmissionListener, Webhook
 from cohabit.server.main import each_of
 from cohabit.server.sockets import ServerTls, free_socket
 from cohabit.server.webhook_certificate import WebhookFiles, write_webhook_files
 from tests.advisor.admission.reviews import patch_of, review
-from tests.advisor.processes import new_process
 from tests.advisor.running import fill
 
 NAME = "cohabit-admission.cohabit.svc"
@@ -95,24 +90,6 @@ def test_a_renewal_that_cannot_be_used_leaves_the_certificate_that_was_shown(tmp
     assert shown(tls) != first
 
 
-def test_a_failure_to_take_up_rooms_stops_no_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_: object) -> None:
-        raise ValueError("no rooms")
-
-    files, asked = made(tmp_path), list[str]()
-    webhook = Webhook(AdmissionListener(0, "advise", files=(files.certificate, files.key)), tmp_path)
-    monkeypatch.setattr(AdmissionAdvice, "reload", fails)
-    monkeypatch.setattr(ServerTls, "renew", lambda _: asked.append("renew"))
-    process = new_process(tmp_path / "none", tmp_path / "serving")
-    monkeypatch.setattr(
-        webhook, "_advice", AdmissionAdvice(Prioritizer(process.serving), NewestRooms(tmp_path), "advise", str)
-    )
-
-    webhook.reload()
-
-    assert asked == ["renew"]
-
-
 def test_a_failure_of_one_part_of_the_server_stops_no_other() -> None:
     done = list[str]()
 
@@ -148,12 +125,12 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [({"HOST": "0.0.0.0"}, "requires a certificate"), ({"KEY": "a"}, "go together"), ({"": "on"}, "ADMISSION")],  # noqa: S104
     ids=str,
 )
-def test_a_webhook_that_others_reach_needs_a_certificate(given: dict[str, str], told: str) -> None:
-    with pytest.raises(BadSettings, match=told):
+def test_a_webhook_that_others_reach_needs_a_certificate(given: dict[str, str], message: str) -> None:
+    with pytest.raises(BadSettings, match=message):
         read_settings({f"COHABIT_ADVISOR__ADMISSION_{name}".rstrip("_"): value for name, value in given.items()})
 
 

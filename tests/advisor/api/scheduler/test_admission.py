@@ -12,7 +12,6 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
-from advisor.admission import admission_advice
 from advisor.admission.admission_advice import GROUP_US, AdmissionAdvice, Mode
 from advisor.admission.node_room import NodeRoom, Rooms
 from advisor.admission.pod_bounds import MAX_POD_BYTES
@@ -237,15 +236,8 @@ def test_a_pod_that_is_only_annotated_keeps_its_affinity(process: Process, tmp_p
     assert webhook.booked() == {}
 
 
-def test_advice_that_comes_too_late_is_dropped_and_books_nothing(
-    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(admission_advice, "LATE_S", 0.0)
-
-    def too_late(*_: object) -> bool:
-        pytest.fail("nodes are searched after the deadline")
-
-    monkeypatch.setattr(Rooms, "takes", too_late)
+def test_advice_that_comes_too_late_is_dropped_and_books_nothing(process: Process, tmp_path: Path) -> None:
+    webhook = Webhook(process, advising(process, tmp_path, late_s=0.0))
 
     assert webhook.outcome() == "late late"
     assert webhook.booked() == {}
