@@ -93,7 +93,7 @@ class Feed:
 
     def interrupt(self) -> None:
         """End the watch at hand as if the server had."""
-        with self._lock, suppress(RuntimeError, ValueError):  # it has just ended by itself
+        with self._lock, suppress(OSError, RuntimeError, ValueError):  # it has just ended, or the server reset it
             if self._response is not None:
                 self._response.shutdown()
 

@@ -357,11 +357,14 @@ def follow_all(followers: Sequence[Follower], stop: Event, until: Until = "stopp
         return
     with ThreadPoolExecutor(len(followers)) as pool:
         runs = [pool.submit(_run_to_stop, follower, stop) for follower in followers]
-        while not stop.wait(REFRESH_S):
+        try:
+            while not stop.wait(REFRESH_S):
+                for follower in followers:
+                    follower.refresh()
+        finally:
+            stop.set()
             for follower in followers:
-                follower.refresh()
-        for follower in followers:
-            follower.interrupt()
+                follower.interrupt()
     for run in runs:
         run.result()
 

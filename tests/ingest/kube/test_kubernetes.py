@@ -1,6 +1,8 @@
 """Watching a cluster: whatever the connection does, what is told of the cluster is what it is."""
 
 import json
+import socket
+import struct
 import subprocess
 import sys
 from collections import defaultdict
@@ -396,6 +398,48 @@ def test_nothing_is_saved_before_it_is_safe(tmp_path: Path) -> None:
             follow_all(followers(address, Full(), tmp_path, WatchMetrics(CollectorRegistry())), Event(), "listed")
 
     assert not list(tmp_path.iterdir())
+
+
+@contextmanager
+def reset_after_one_event() -> Iterator[tuple[str, Callable[[], None]]]:
+    """A server that tells one event of a watch; its address, and what makes it reset the connection."""
+    line = json.dumps({"type": "ADDED", "object": a_node("n1")}).encode() + b"\n"
+    may, done = Event(), Event()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        connection.recv(65536)
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(head + b"%x\r\n%b\r\n" % (len(line), line))
+        may.wait(20)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        done.set()
+
+    def reset() -> None:
+        may.set()
+        assert done.wait(20)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=serve, args=(listener,))
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", reset
+        thread.join()
+
+
+def test_a_watch_that_the_server_reset_may_be_interrupted() -> None:
+    with reset_after_one_event() as (address, reset):
+        made = client.Configuration(host=address)
+        made.retries = False
+        feed = node_feed(client.CoreV1Api(client.ApiClient(made)))
+        events = feed.events("1", Event())
+        assert next(events)["type"] == "ADDED"
+
+        reset()
+        feed.interrupt()
+
+        with pytest.raises(ClusterUnanswered):
+            next(events)
 
 
 STATES: dict[str, dict[str, Any]] = {
