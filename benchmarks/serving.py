@@ -1,4 +1,4 @@
-"""Serving: how long a scheduler waits for prioritize, beside a server that only sends the bytes back."""
+"""Serving: how long a scheduler waits for prioritize, beside a plain server that only sends the bytes back."""
 
 import contextlib
 import http.client
@@ -39,9 +39,10 @@ REGRET_NODES, REGRET_DECISIONS = 500, 50
 
 @dataclass(frozen=True)
 class Server:
-    """The process under test."""
+    """The process under test, with a port of its own for the baselines."""
 
     port: int
+    baselines: int
     pid: int
     table: int
     folder: Path
@@ -55,9 +56,9 @@ class Server:
             raise SystemExit(f"{path} answered {reply.status}: {content[:200]!r}")
         return content
 
-    def connection(self) -> http.client.HTTPConnection:
+    def connection(self, method: str = OURS) -> http.client.HTTPConnection:
         """A connection that is kept, without delay of small packets."""
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        return http.client.HTTPConnection("127.0.0.1", self.port if method == OURS else self.baselines, timeout=60)
 
 
 def run(arguments: Namespace, rng: np.random.Generator) -> Result:
@@ -82,7 +83,7 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
                 found[OURS] |= {"refresh_cores": cores[0], "count_cores": cores[1]}
             changing.publish()  # the worst moment: the table is of the snapshot before
             found[OURS]["table_regret"] = regret(server, replace(scorer, snapshot=changing.view), rng)
-            hits, asked = json.loads(server.post(server.connection(), "/hits", b""))
+            hits, asked = json.loads(server.post(server.connection("memo"), "/hits", b""))
             found["memo"]["memo_hit_frac"] = found[OURS]["memo_hit_frac"] = hits / max(asked, 1)
             found[OURS]["rss_mb"] = _rss_mb(server.pid) + _rss_mb(server.table)
     for count in counts:
@@ -100,7 +101,7 @@ def running(folder: Path) -> Iterator[Server]:
         assert process.stdin is not None  # noqa: S101 - asked for
         told = json.loads(process.stdout.readline())
         try:
-            yield Server(told["port"], told["pid"], told["table"], folder)
+            yield Server(**told, folder=folder)
         finally:
             process.stdin.close()
             process.wait(timeout=30)
@@ -171,7 +172,7 @@ def warm(server: Server, view: Snapshot) -> None:
 
 def timed(server: Server, view: Snapshot, count: int, requests: int, rng: np.random.Generator) -> dict[str, Floats]:
     """(requests,) seconds of each method, taking turns on connections of their own."""
-    connections = {method: server.connection() for method in METHODS}
+    connections = {method: server.connection(method) for method in METHODS}
     seconds = {method: np.empty(requests) for method in METHODS}
     names = np.array(view.nodes)
     for number in range(requests + WARM_UP):

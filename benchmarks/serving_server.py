@@ -1,4 +1,6 @@
-"""Serving server: the advisor's own listener for schedulers, with the baselines beside it on the same socket.
+"""Serving server: the advisor's own listener for schedulers, and one of uvicorn's own for the baselines.
+
+One process and event loop serve both, so that both wait for the same work in the background.
 
 `python -m benchmarks.serving_server FOLDER` serves the snapshots and the registry in the folder until its input ends.
 """
@@ -10,6 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import time_ns
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -86,7 +89,7 @@ class Plain:
 
 
 def with_baselines(app: FastAPI, prioritizer: Prioritizer) -> FastAPI:
-    """The listener with /echo, /memo, /fragments and /twin."""
+    """The application with /echo, /memo, /fragments and /twin."""
     memo: dict[bytes, bytes] = {}
     pieces: dict[str, bytes] = {}
     hits = [0, 0]
@@ -131,23 +134,24 @@ async def _serve(folder: Path) -> None:
     serving = Serving(snapshots, registry, float("inf"), lambda: time_ns() // 1000, CollectorRegistry(), served)
     table = TableProcess(registry, snapshots, folder / "table")
     prioritizer = Prioritizer(serving, table.path, Asking(table.asked), Journal(folder, 0, 2))
-    app = with_baselines(create_scheduler_app(prioritizer), prioritizer)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http=BoundedProtocol)
-    )
-    with free_socket(0) as bound:
-        tasks = [
-            asyncio.create_task(server.serve(sockets=[bound])),
-            asyncio.create_task(keep_fresh(prioritizer, table.ensure)),
-        ]
+    ours = _server(create_scheduler_app(prioritizer), BoundedProtocol)
+    plain = _server(with_baselines(create_scheduler_app(prioritizer), prioritizer), "httptools")
+    with free_socket(0) as bound, free_socket(0) as beside:
+        fresh = asyncio.create_task(keep_fresh(prioritizer, table.ensure))
+        serving_both = asyncio.gather(ours.serve(sockets=[bound]), plain.serve(sockets=[beside]))
         while table.pid is None:
             await asyncio.sleep(0.01)
-        print(json.dumps({"port": bound.getsockname()[1], "pid": os.getpid(), "table": table.pid}), flush=True)
+        ports = {"port": bound.getsockname()[1], "baselines": beside.getsockname()[1]}
+        print(json.dumps({**ports, "pid": os.getpid(), "table": table.pid}), flush=True)
         await asyncio.to_thread(sys.stdin.read)
-        server.should_exit = True
-        tasks[1].cancel()
-        await tasks[0]
+        ours.should_exit = plain.should_exit = True
+        fresh.cancel()
+        await serving_both
         table.close()
+
+
+def _server(app: FastAPI, protocol: type[asyncio.Protocol] | Literal["httptools"]) -> uvicorn.Server:
+    return uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http=protocol))
 
 
 if __name__ == "__main__":

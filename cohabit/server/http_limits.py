@@ -2,6 +2,8 @@
 
 uvicorn waits for ever for a request that was begun, and keeps as many headers as come. Bodies are counted by
 `advisor.api.http.body_limits`; here ends what never gets that far, and who goes on sending after the answer.
+
+Head and body of an answer are sent together: a client that waits wakes up once.
 """
 
 import asyncio
@@ -13,7 +15,45 @@ MAX_HEAD_BYTES = 64 << 10
 """What Go's servers and proxies read is of this size; kube-scheduler sends 200 bytes."""
 REQUEST_S = 15.0
 """For a whole request, and for its first byte on a new connection; a body has ten of these seconds."""
+JOINED_BYTES = 64 << 10
+"""Written parts are sent at once when they are longer together."""
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class JoinedWrites:
+    """A transport that sends together what is written in one turn of the event loop; all else is the transport's own.
+
+    Args:
+        transport: sends.
+        loop: that it is used in.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+        self._bytes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, content: bytes) -> None:
+        """Send it soon, after what was written before."""
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(content)
+        self._bytes += len(content)
+        if self._bytes > JOINED_BYTES:
+            self._send()
+
+    def close(self) -> None:
+        """Send what was written, then close."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        parts, self._parts, self._bytes = self._parts, [], 0
+        if parts and not self._transport.is_closing():
+            self._transport.write(b"".join(parts))
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -33,7 +73,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request."""
-        super().connection_made(transport)
+        joined: Any = JoinedWrites(transport, self.loop)
+        super().connection_made(joined)
         self._arm()
 
     def data_received(self, data: bytes) -> None:

@@ -71,11 +71,14 @@ class Creates:
 
 def followed(plan: Plan, mode: str, pair: int = 0) -> tuple[Outcome, Followed, Creates]:
     """All pods with the webhook in a mode; then it is killed, and some more are created."""
-    port, webhook = free_ports(2)
+    [port, webhook] = free_ports(2)
     files = write_webhook_files(
         plan.folder / f"{mode}-{pair}-tls", [NAME], 1, datetime.fromtimestamp(time_ns() / 1e9, UTC)
     )
-    with plan.plane(f"admission-{mode}-{pair}") as plane, _advised(plan, mode, port, webhook, files) as process:
+    with (
+        plan.plane(f"admission-{mode}-{pair}") as plane,
+        _advised(plan, mode, pair, (port, webhook), files) as process,
+    ):
         plane.api.ask(plane.api.connection(), "POST", WEBHOOKS, configuration(MANIFEST.read_text(), webhook, files.ca))
         process.until(lambda: _is_asked(plane.api), 60.0)
         create_pods(plane, "pod", plan.pods)
@@ -156,11 +159,12 @@ def _nodes(pod: _Pod) -> list[str]:
 
 
 @contextmanager
-def _advised(plan: Plan, mode: str, port: int, webhook: int, files: WebhookFiles) -> Iterator[Running]:
-    """`cohabit serve` with the webhook and a table of all apps."""
+def _advised(plan: Plan, mode: str, pair: int, ports: tuple[int, int], files: WebhookFiles) -> Iterator[Running]:
+    """`cohabit serve` with the webhook and a table of all apps; on ports for schedulers and for the webhook."""
+    port, webhook = ports
     wished = {"": mode, "_PORT": str(webhook), "_CERTIFICATE": str(files.certificate), "_KEY": str(files.key)}
     settings = {f"COHABIT_ADVISOR__ADMISSION{name}": value for name, value in wished.items()}
-    with advisor(plan.folder, port, f"advisor-{mode}", settings) as one:
+    with advisor(plan.folder, port, f"advisor-{mode}-{pair}", settings) as one:
         one.warm(plan.nodes)
         yield one.process
 

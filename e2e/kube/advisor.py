@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from types import MappingProxyType
 from urllib.request import urlopen
 
@@ -71,13 +71,20 @@ class Advisor:
 
     def classes(self) -> int:
         """Apps in its table."""
+        return int(self._gauge("cohabit_score_table_pod_classes")) - UNKNOWN_CLASSES
+
+    def _gauge(self, name: str) -> float:
+        """A metric without labels; 0 where it is not there."""
         with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310 - loopback
-            found = re.search(r"^cohabit_score_table_pod_classes ([\d.]+)", reply.read().decode(), re.MULTILINE)
-        return int(float(found[1])) - UNKNOWN_CLASSES if found else 0
+            found = re.search(rf"^{name} (\S+)", reply.read().decode(), re.MULTILINE)
+        return float(found[1]) if found else 0.0
 
     def warm(self, nodes: Sequence[str]) -> None:
-        """Ask for every app until the table has them all: a cluster at work, not its first minute."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
+        """Ask for every app until the table has them all: a cluster at work, not its first minute.
+
+        The saved table of another advisor does not count: its own is of a snapshot that was published since.
+        """
+        connection, began = http.client.HTTPConnection(HOST, self.port, timeout=10), monotonic()
 
         def all_there() -> bool:
             for app in CLASSES:
@@ -85,7 +92,8 @@ class Advisor:
                 connection.request("POST", "/extender/prioritize", body)
                 connection.getresponse().read()
             sleep(ASK_AGAIN_S)
-            return self.classes() >= len(CLASSES)
+            is_own = self._gauge("cohabit_score_table_age_seconds") < monotonic() - began
+            return is_own and self.classes() >= len(CLASSES)
 
         self.process.until(all_there, WARM_S)
 

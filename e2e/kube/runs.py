@@ -94,7 +94,7 @@ def without(plan: Plan, pair: int = 0) -> Outcome:
 def with_advisor(plan: Plan, sampled: int, pair: int = 0) -> tuple[Outcome, Sample]:
     """kube-scheduler advised; and some pods more, of which every score is looked at."""
     [port] = free_ports(1)
-    with plan.plane(f"with-{pair}") as plane, advisor(plan.folder, port, "advisor") as advised:
+    with plan.plane(f"with-{pair}") as plane, advisor(plan.folder, port, f"advisor-{pair}") as advised:
         advised.warm(plan.nodes)
         before = advised.counts()
         create_pods(plane, "pod", plan.pods)

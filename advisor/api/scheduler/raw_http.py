@@ -1,15 +1,17 @@
 """Raw requests: a body read whole and bytes sent back, for routes whose framework would take longer than the answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from advisor.errors import BadRequest
+from advisor.errors import AdvisorError, BadRequest
 from advisor.placement.offer import Offer, Reply
 
 T = TypeVar("T")
+MAX_DIGITS = 6
+"""Of the declared length of a body that needs no counting."""
 
 
 async def whole_body(receive: Receive) -> bytes:
@@ -75,3 +77,48 @@ async def send_json(send: Send, reply: bytes, more: list[tuple[bytes, bytes]]) -
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply)), *more]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": reply})
+
+
+class Direct:
+    """Middleware: requests for scores reach their route past the rest of the framework.
+
+    Only a body that is there as a whole goes this way: a slow or large one is counted by the limits behind it. What the
+    route refuses is given to the framework, which has a status code for every error.
+
+    Args:
+        app: everything else.
+        routes: by path, for POST.
+    """
+
+    def __init__(self, app: ASGIApp, routes: Mapping[str, ASGIApp]) -> None:
+        self.app, self.routes = app, routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        route = self.routes.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if route is None or _digits(scope) > MAX_DIGITS:
+            await self.app(scope, receive, send)
+            return
+        first = await receive()
+        if not first.get("more_body"):
+            try:
+                await route(scope, _preceded(first, receive), send)
+            except AdvisorError:
+                pass
+            else:
+                return
+        await self.app(scope, _preceded(first, receive), send)
+
+
+def _digits(scope: Scope) -> int:
+    return max((len(value) for name, value in scope["headers"] if name == b"content-length"), default=0)
+
+
+def _preceded(first: Message, receive: Receive) -> Receive:
+    """Receives a message that was received already, then those that come."""
+    waiting = [first]
+
+    async def receiving() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receiving

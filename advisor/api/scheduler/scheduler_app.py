@@ -3,10 +3,11 @@
 from fastapi import FastAPI
 
 from advisor.api.http.application import assembled
-from advisor.api.scheduler.extender import extender_routes
+from advisor.api.scheduler.extender import Prioritize, extender_routes
 from advisor.api.scheduler.extender_filter import filter_routes
 from advisor.api.scheduler.load_watcher import watcher_routes
 from advisor.api.scheduler.peers import booking_routes
+from advisor.api.scheduler.raw_http import Direct
 from advisor.api.scheduler.volcano import volcano_routes
 from advisor.placement.prioritizer import Prioritizer
 
@@ -23,4 +24,6 @@ def create_scheduler_app(prioritizer: Prioritizer, *, refusing: bool = False) ->
         booking_routes(prioritizer),
         filter_routes(prioritizer, refusing=refusing),
     ]
-    return assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
+    app = assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
+    app.add_middleware(Direct, routes={"/extender/prioritize": Prioritize(prioritizer)})
+    return app
