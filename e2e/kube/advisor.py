@@ -75,6 +75,12 @@ class Advisor:
             found = re.search(r"^cohabit_score_table_pod_classes ([\d.]+)", reply.read().decode(), re.MULTILINE)
         return int(float(found[1])) - UNKNOWN_CLASSES if found else 0
 
+    def assumed(self) -> int:
+        """Pods that it has assumed."""
+        with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310 - loopback
+            found = re.search(r"^cohabit_assumed_pods ([\d.]+)", reply.read().decode(), re.MULTILINE)
+        return int(float(found[1])) if found else 0
+
     def warm(self, nodes: Sequence[str]) -> None:
         """Ask for every app until the table has them all: a cluster at work, not its first minute."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
