@@ -15,6 +15,7 @@ const (
 	sendEvery, lookEvery  = 50 * time.Millisecond, time.Second
 	pauseAfter            = time.Second     // how long an advisor that does not answer is left alone
 	holdTable             = 5 * time.Second // how long a table waits for the assumed pods that belong to it
+	keptFor               = 2 * time.Minute // how long the advisor keeps a pod that is not observed
 	maxWaiting, maxAtOnce = 10_000, 1_000
 	maxAsked, maxTries    = 64, 5
 	maxName, maxGroup     = 253, 512
@@ -134,6 +135,10 @@ func (p *Plugin) exchange(ctx context.Context) {
 // send posts the oldest messages; they wait until the advisor has taken or refused them.
 func (p *Plugin) send(ctx context.Context) error {
 	p.mu.Lock()
+	for len(p.waiting) > 0 && p.now().Sub(p.waiting[0].at) > keptFor {
+		p.waiting = p.waiting[1:]
+		dropped.WithLabelValues("expired").Inc()
+	}
 	batch := slices.Clone(p.waiting[:min(len(p.waiting), maxAtOnce)])
 	p.mu.Unlock()
 	if len(batch) == 0 {
@@ -162,9 +167,9 @@ func (p *Plugin) send(ctx context.Context) error {
 func (p *Plugin) ask(ctx context.Context) error {
 	names := make([]string, 0, maxAsked)
 	p.mu.Lock()
-	whole := p.next != nil
+	next := p.next
 	for node, tries := range p.rough {
-		if whole || len(names) == maxAsked {
+		if next != nil || len(names) == maxAsked {
 			break
 		}
 		names = append(names, node)
@@ -173,14 +178,20 @@ func (p *Plugin) ask(ctx context.Context) error {
 		}
 	}
 	p.mu.Unlock()
-	if !whole && len(names) == 0 {
+	if next == nil && len(names) == 0 {
 		return nil
+	}
+	if next != nil { // of all nodes only once the advisor has this table too
+		var probe reply
+		if _, err := p.post(ctx, query, []string{"-"}, &probe); err != nil || !probe.isOf(next) {
+			return err
+		}
 	}
 	var said reply
 	if _, err := p.post(ctx, query, names, &said); err != nil {
 		return err
 	}
-	p.hear(&said, whole)
+	p.hear(&said, next != nil)
 	return nil
 }
 

@@ -209,6 +209,10 @@ func TestAnAdvisorThatIsAwayBlocksNothing(t *testing.T) {
 	if p.send(ctx) == nil || len(p.waiting) != maxWaiting {
 		t.Fatal("messages went nowhere")
 	}
+	p.now = func() time.Time { return began.Add(keptFor + time.Minute) }
+	if p.send(ctx) != nil || len(p.waiting) != 0 {
+		t.Fatal("messages wait longer than pods are assumed", len(p.waiting))
+	}
 }
 
 func TestANewerTableWaitsForItsAssumedPodsButNotForLong(t *testing.T) {
