@@ -72,6 +72,13 @@ class Groups:
         if (group := self._of.get(uid)) is not None:
             self._groups[group].put(uid, node)
 
+    def left(self, uid: str) -> None:
+        """A member will not arrive."""
+        if (group := self._of.pop(uid, None)) is not None:
+            self._groups[group].drop(uid)
+            if not self._groups[group].nodes:
+                del self._groups[group]
+
     def nodes(self, group: str, but: str, now_us: int) -> Counter[str]:
         """How many members of a group are on each node, one of them not counted."""
         known = self._groups.get(group)

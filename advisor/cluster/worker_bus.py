@@ -60,7 +60,12 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, tag="counted"):
 
 
 class Gone(msgspec.Struct, frozen=True, array_like=True, tag="gone"):
-    """An assumed pod that only one process recognised on its node: its uid there is another one."""
+    """An assumed pod that only one process knows to be no longer assumed.
+
+    Args:
+        uid: by which it was assumed.
+        node: where it was recognised by another uid; empty for a pod that will not arrive.
+    """
 
     uid: str
     node: str

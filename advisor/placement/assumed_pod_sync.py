@@ -69,6 +69,10 @@ class Bookings:
         over = [b.uid for b in self._by_uid.values() if b.uid in arrived or now_us - b.at_us > KEPT_US]
         return [self._end(uid) for uid in over]
 
+    def leave(self, uid: str) -> list[Booked]:
+        """End the booking of a pod that will not arrive; it, or nothing."""
+        return [self._end(uid)] if uid in self._by_uid else []
+
     def _end(self, uid: str) -> Booked:
         ended = self._by_uid.pop(uid)
         del (self._advised if uid in self._advised else self._placed)[uid]
@@ -94,6 +98,10 @@ class Bookings:
     def on(self, nodes: Collection[str]) -> list[Booked]:
         """Bookings on some nodes."""
         return [booked for node in nodes for booked in self._by_node.get(node, {}).values()]
+
+    def nodes(self) -> list[str]:
+        """Nodes with assumed pods."""
+        return list(self._by_node)
 
     def alike(self, of: PodClass, but: str) -> int:
         """Number of assumed pods of a class, one uid excluded."""
@@ -169,6 +177,12 @@ class AssumedPods:
                 Coming(booked.uid, booked.node, booked.of, booked.at_us, booked.group, booked.reservation)
             )
 
+    def leave(self, uid: str) -> None:
+        """End the assumption of a pod that will not arrive, and publish that to workers."""
+        self._leave(uid)
+        if self.journal is not None:
+            self.journal.publish(Gone(uid, ""))
+
     def listen(self) -> None:
         """Read what other workers published: assumed pods first, since a node's cost counts all of them.
 
@@ -180,8 +194,10 @@ class AssumedPods:
         for news in heard:
             if isinstance(news, Coming):
                 self._count(booked_of(news))
-            elif isinstance(news, Gone):
+            elif isinstance(news, Gone) and news.node:
                 self._settle({news.uid: news.node})
+            elif isinstance(news, Gone):
+                self._leave(news.uid)
         for news in heard:
             if isinstance(news, Counted):
                 self._take_counted(news)
@@ -217,6 +233,13 @@ class AssumedPods:
             if self.replies is not None:
                 self.replies.leave(booked)
         return ended
+
+    def _leave(self, uid: str) -> None:
+        self.groups.left(uid)
+        for booked in self.bookings.leave(uid):
+            self.reservations.ended(booked, None)
+            if self.replies is not None:
+                self.replies.leave(booked)
 
     def _count(self, booked: Booked) -> None:
         if booked.group:

@@ -60,6 +60,20 @@ def spell(nodes: tuple[str, ...], before: Spelled | None = None) -> Spelled:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Scores of one node with its assumed pods, in the order of the table's classes.
+
+    `points` are one byte each, `cost` little-endian float64, VETOED more where there are no points. `fix` is how much
+    more an assumed pod adds than its step.
+    """
+
+    node: str
+    points: bytes
+    cost: bytes
+    fix: float
+
+
 @dataclass
 class Replies:
     """A table, and the assumed pods that it does not count.
@@ -150,6 +164,13 @@ class Replies:
         """(k,) costs behind the points of known rows, with assumed pods; of vetoed nodes without the veto."""
         costs: NDArray[np.float64] = self._cost[self.row_of[of]][rows]
         return np.where(costs < VETOED / 2, costs, costs - VETOED)
+
+    def column(self, node: str) -> Column | None:
+        """Scores of a node for all classes; None where the table does not hold it."""
+        if (at := self.spelled.row.get(node)) is None:
+            return None
+        cost = self._cost[:, at].astype("<f8").tobytes()
+        return Column(node, self._points[:, at].tobytes(), cost, self._bend.get(at, 1.0))
 
     def vetoed(self, of: PodClass, names: Sequence[str]) -> frozenset[str]:
         """Offered nodes without points by the table alone; a node that is not known has none to lose."""

@@ -19,7 +19,7 @@ from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PendingPod, PodClass, class_of
 from advisor.cluster.pod_groups import packed, spread
 from advisor.cluster.snapshot import Snapshot
-from advisor.cluster.worker_bus import Journal
+from advisor.cluster.worker_bus import Gone, Journal
 from advisor.errors import Contained, NoTable
 from advisor.placement.assumed_pod_sync import AssumedPods, no_peers
 from advisor.placement.decision_log import Decision
@@ -319,11 +319,14 @@ class Prioritizer:
             self.exact.forget(replies)
         self.assumed.take(replies, arrived)
 
-    def hear(self, bookings: Iterable[Booked]) -> None:
-        """Take assumed pods of another server; for the event loop."""
+    def hear(self, news: Iterable[Booked | Gone]) -> None:
+        """Take assumed pods of another server or of a scheduler, and those that will not arrive; for the event loop."""
         replies = self.replies
         self.assumed.listen()
-        for booked in bookings:
+        for booked in news:
+            if isinstance(booked, Gone):
+                self.assumed.leave(booked.uid)
+                continue
             of = self.from_table.class_of(booked.of.pending_pod())
             self.want(of, missing=replies is None or of not in replies.row_of)
             self.assumed.adopt(replace(booked, of=of))

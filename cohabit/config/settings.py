@@ -211,6 +211,8 @@ class AdvisorSettings(Branch):
     """Number of processes of the extender API."""
     peers: Annotated[tuple[str, ...], BeforeValidator(_urls)] = ()
     """Peer servers of the same cluster, comma-separated, such as http://10.0.0.6:8081; they exchange assumed pods."""
+    score_table_file: Path | None = None
+    """File that each new score table is copied to, for the kube-scheduler plugin; none by default."""
     max_feature_age_s: float = Field(default=120.0, gt=0)
     """Maximum feature age, in seconds. Beyond it all scores are 0 and /readyz reports the reason."""
     feature_log_share: float = Field(default=0.01, ge=0, le=1)

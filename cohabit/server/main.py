@@ -58,6 +58,7 @@ class SchedulerListener:
         workers: processes that answer.
         peers: URLs of the same listener of other servers of the cluster.
         refusing: whether the filter refuses nodes.
+        table_file: a copy of the score table, for the plugin of kube-scheduler; None for none.
     """
 
     port: int
@@ -67,6 +68,7 @@ class SchedulerListener:
     workers: int = 1
     peers: tuple[str, ...] = ()
     refusing: bool = False
+    table_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def run(
         free_socket(front.port, host=front.host) as main,
         free_socket(schedulers.port, schedulers.tries, schedulers.host) as scheduler,
         tempfile.TemporaryDirectory(prefix="cohabit-serve-") as name,
-        closing(TableProcess(source.registry, source.snapshots, Path(name) / "table", schedulers.workers)) as table,
+        closing(_table_process(source, schedulers, Path(name) / "table")) as table,
         Webhook(admission, source.snapshots) as webhook,
     ):
         restore(table.path, source.snapshots, serving.bundle)
@@ -152,6 +154,10 @@ def run(
         ):
             each = table.ensure, workers.ensure, webhook.reload, webhook.renew
             runner.run(_run(prioritizer, apps, each, workers.stop, lambda: ready(listening)))
+
+
+def _table_process(source: Source, schedulers: SchedulerListener, path: Path) -> TableProcess:
+    return TableProcess(source.registry, source.snapshots, path, schedulers.workers, schedulers.table_file)
 
 
 async def _run(

@@ -21,22 +21,23 @@ MAX_BYTES = 1 << 29
 
 
 class Saving:
-    """Copies a table's file, at most every SAVE_EVERY_S.
+    """Copies a table's file now and then.
 
     Args:
         table: the file.
-        snapshots: folder that the copy goes to.
+        to: the copy, replaced as a whole.
+        every_s: seconds from one copy to the next, at least.
     """
 
-    def __init__(self, table: Path, snapshots: Path) -> None:
-        self._table, self._to = table, snapshots / NAME
+    def __init__(self, table: Path, to: Path, every_s: float = SAVE_EVERY_S) -> None:
+        self._table, self._to, self._every_s = table, to, every_s
         self._at_s = float("-inf")
         self._saved: tuple[int, int, int] | None = None
         self._fails = False
 
     def save(self, now_s: float) -> None:
         """Copy the file if it was replaced since; a folder that cannot be written is reported once."""
-        if now_s - self._at_s < SAVE_EVERY_S or not self._table.exists():
+        if now_s - self._at_s < self._every_s or not self._table.exists():
             return
         of = self._table.stat()
         now = of.st_mtime_ns, of.st_size, of.st_ino  # not the inode alone: its number is soon taken again
@@ -47,7 +48,7 @@ class Saving:
             replace_atomically(self._to, self._table.read_bytes())
         except OSError as error:
             if not self._fails:
-                log.warning("cannot save the score table; a restart begins without it", error=str(error))
+                log.warning("cannot copy the score table", to=str(self._to), error=str(error))
             self._fails = True
         else:
             self._saved, self._fails = now, False

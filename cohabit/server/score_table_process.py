@@ -30,7 +30,7 @@ from advisor.scoring.scorer import ModelScorer
 from cohabit.config.logs import set_up_logs
 from cohabit.config.malloc_trim import give_back_for_good
 from cohabit.server.compiled_model import use_compiled_trees
-from cohabit.server.saved_table import Saving, saved_classes
+from cohabit.server.saved_table import NAME, Saving, saved_classes
 from models.registry.registry import Registry
 
 log = structlog.get_logger()
@@ -152,12 +152,14 @@ class TableProcess:
         snapshots: folder of snapshots.
         path: the table's file, in the folder of the journals.
         workers: how many answer.
+        published: a copy of the table, for the plugin of kube-scheduler; None for none.
     """
 
     registry: Registry
     snapshots: Path
     path: Path
     workers: int = 1
+    published: Path | None = None
     asked: Connection = field(init=False)
     """The pipe of classes in use, see Asking."""
     _hears: Connection = field(init=False)
@@ -179,7 +181,7 @@ class TableProcess:
         if self._process is not None:
             log.error("the process of the table ended; started again", exitcode=self._process.exitcode)
         arguments = (self.registry, self.snapshots, self.path, self._hears, os.getpid())
-        more = {"workers": self.workers}
+        more = {"workers": self.workers, "published": self.published}
         self._process = CONTEXT.Process(target=keep, args=arguments, kwargs=more, daemon=True, name="cohabit-table")
         self._process.start()
 
@@ -194,14 +196,25 @@ class TableProcess:
         self._hears.close()
 
 
-def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, parent: int, *, workers: int) -> None:
+def keep(
+    registry: Registry,
+    snapshots: Path,
+    path: Path,
+    asked: Connection,
+    parent: int,
+    *,
+    workers: int,
+    published: Path | None = None,
+) -> None:
     """Keep the table until the parent is gone."""
     set_up_logs()
     give_back_for_good(apart=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     serving = Serving(snapshots, registry, float("inf"), now_us, CollectorRegistry())
-    tabling, saving = Tabling(serving, path), Saving(path, snapshots)
+    tabling, copies = Tabling(serving, path), [Saving(path, snapshots / NAME)]
+    if published is not None:
+        copies.append(Saving(path, published, 0.0))
     for of in _classes_before(path) or saved_classes(snapshots):
         tabling.ask(of, monotonic())
     counts = ExactCounts(Journal(path.parent, workers, workers + 1), now_us)
@@ -212,7 +225,8 @@ def keep(registry: Registry, snapshots: Path, path: Path, asked: Connection, par
             if tabling.step(monotonic()) and not compiled:
                 compiled = True  # before it succeeds: once is enough, and the first table did not wait for it
                 use_compiled_trees(serving)
-            saving.save(monotonic())
+            for copy in copies:
+                copy.save(monotonic())
         with contextlib.suppress(EOFError):  # all others are gone
             wait_s = 0.0 if tabling.behind else WAIT_S
             while asked.poll(wait_s):

@@ -1,12 +1,12 @@
 """`python -m e2e.kube`: a real kube-scheduler and a real advisor, part by part.
 
-Targets of plans, a pool with its own scheduler, moves, advice at admission, and throughput without advice, with the
-extender and with the webhook in turns, with the CPU time of each program.
+Targets of plans, a pool with its own scheduler, moves, advice at admission, tests of the plugin, and throughput without
+advice, with the extender, the webhook and the plugin in turns, with the CPU time of each program.
 
 Exit 1 where kube-scheduler rejected a target of a plan on a drawn cluster, where a pod got no node, where a total was
 not what both sides say, where a pod did not go to the highest one, where too few moved pods are on their target, a
-disruption budget was breached, a dry run had another answer, too few pods went where the webhook advised, or it delayed
-pods while it was dead.
+disruption budget was breached, a dry run had another answer, too few pods went where the webhook advised, it delayed
+pods while it was dead, the plugin and Python differ, or the advisor has not heard of pods that the plugin reserved.
 """
 
 import signal
@@ -29,6 +29,7 @@ from e2e.kube.binaries import binaries
 from e2e.kube.dry_runs import Asked
 from e2e.kube.errors import E2eError
 from e2e.kube.moves import Moved, moved, steered
+from e2e.kube.plugin import scheduler_with_plugin, tested, with_plugin
 from e2e.kube.pool import Pooled, pooled
 from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
 from e2e.kube.targets import targets
@@ -87,26 +88,38 @@ def _moves(plan: Plan, arguments: Namespace) -> bool:
     return steered(plans) and all(one.found == one.expected for one in dry_runs)
 
 
+def _plugin(_: Plan, __: Namespace) -> bool:
+    """Whether the plugin answers as Python does, and no swap of tables is seen by a pod."""
+    return tested(console.print)
+
+
 def _throughput(plan: Plan, arguments: Namespace) -> bool:
     """Whether all pods are scheduled, with and without advice and with an advisor that is killed."""
-    outcomes, sample = paired(plan, arguments.pairs, arguments.sampled)
+    program = scheduler_with_plugin(console.print)
+    outcomes, sample, assumed = paired(plan, program, arguments.pairs, arguments.sampled)
     _show_pairs(outcomes)
+    console.print(f"plugin: pods that the advisor has assumed, of {plan.pods:,}: {', '.join(map(str, assumed))}")
     outcomes.append(killed(plan))
     _show(outcomes)
     _show_sample(sample)
     judged = sample.verdict
     whole = all(outcome.bound == outcome.pods for outcome in outcomes)
-    return whole and judged.pods == judged.highest and not judged.astray
+    return whole and judged.pods == judged.highest and not judged.astray and min(assumed) > 0
 
 
-def paired(plan: Plan, pairs: int, sampled: int) -> tuple[list[Outcome], Sample]:
-    """Without advice, with the extender and with the webhook, in turns; the last advised run has the sample."""
-    outcomes = list[Outcome]()
+def paired(plan: Plan, program: Path, pairs: int, sampled: int) -> tuple[list[Outcome], Sample, list[int]]:
+    """Without advice, with the extender, the webhook and the plugin, in turns; the last advised run has the sample.
+
+    Of runs with the plugin also how many pods the advisor has assumed; those of over two minutes ago have ended.
+    """
+    outcomes, assumed = list[Outcome](), list[int]()
     for pair in range(pairs):
         alone = without(plan, pair)
         advised, sample = with_advisor(plan, sampled if pair == pairs - 1 else 1, pair)
-        outcomes += [alone, advised, followed(plan, "advise", pair + 1)[0]]
-    return outcomes, sample
+        plugged, heard = with_plugin(plan, program, pair)
+        outcomes += [alone, advised, followed(plan, "advise", pair + 1)[0], plugged]
+        assumed.append(heard)
+    return outcomes, sample, assumed
 
 
 def _show_pairs(outcomes: Sequence[Outcome]) -> None:
@@ -216,6 +229,7 @@ PARTS: Mapping[str, Callable[[Plan, Namespace], bool]] = {
     "pool": _pool,
     "moves": _moves,
     "admission": _followed,
+    "plugin": _plugin,
     "throughput": _throughput,
 }
 """What is run, each with whether it holds."""

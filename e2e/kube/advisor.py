@@ -79,6 +79,12 @@ class Advisor:
             found = re.search(rf"^{name} (\S+)", reply.read().decode(), re.MULTILINE)
         return float(found[1]) if found else 0.0
 
+    def assumed(self) -> int:
+        """Pods that it has assumed."""
+        with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310 - loopback
+            found = re.search(r"^cohabit_assumed_pods ([\d.]+)", reply.read().decode(), re.MULTILINE)
+        return int(float(found[1])) if found else 0
+
     def warm(self, nodes: Sequence[str]) -> None:
         """Ask for every app until the table has them all: a cluster at work, not its first minute.
 

@@ -60,13 +60,15 @@ class ControlPlane:
             yield process
 
     @contextmanager
-    def scheduler_by(self, content: Mapping[str, Any], verbosity: int = 5) -> Iterator[Running]:
-        """kube-scheduler, with that KubeSchedulerConfiguration."""
+    def scheduler_by(
+        self, content: Mapping[str, Any], verbosity: int = 5, program: Path | None = None
+    ) -> Iterator[Running]:
+        """kube-scheduler, or another program in its place, with that KubeSchedulerConfiguration."""
         config = self.folder / "scheduler.json"
         config.write_text(json.dumps(content))
         words = (f"--config={config}", "--secure-port=0", f"--vmodule=schedule_one={verbosity}", "--v=2")
         log = self.folder / f"kube-scheduler-{verbosity}.log"
-        with running([self.binaries / "kube-scheduler", *words], log) as process:
+        with running([program or self.binaries / "kube-scheduler", *words], log) as process:
             yield process
 
     @contextmanager

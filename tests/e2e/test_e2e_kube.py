@@ -8,6 +8,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pytest
 
+from cohabit.config.settings import AdvisorSettings
 from e2e.kube.__main__ import main
 from e2e.kube.admission import MANIFEST, Creates, Followed, configuration, holds, tally
 from e2e.kube.advisor import counts_in
@@ -17,6 +18,9 @@ from e2e.kube.control_plane import PAGE, extender_of, scheduler_config, signing_
 from e2e.kube.drawn import drawn
 from e2e.kube.errors import NoGo
 from e2e.kube.moves import Moved, on_target, planned, steered
+from e2e.kube.plugin import MODULE as PLUGIN
+from e2e.kube.plugin import PAGE as PLUGIN_PAGE
+from e2e.kube.plugin import plugin_config
 from e2e.kube.processes import answers, free_ports
 from e2e.kube.scheduler_log import SchedulerLog, scores_in, verdict, waits_s
 from e2e.kube.targets import TARGET, as_created, extender
@@ -77,6 +81,27 @@ def test_the_scheduler_gets_the_extender_that_the_page_advises_at_the_advisors_p
     sample = extender_of(PAGE.read_text())
     assert advised == [{**sample, "urlPrefix": "http://127.0.0.1:4711/extender"}]
     assert scheduler_config(PAGE.read_text(), None, Path("kubeconfig"))["extenders"] == []
+
+
+def test_the_plugin_gets_the_arguments_that_its_page_advises() -> None:
+    made = plugin_config(PLUGIN_PAGE.read_text(), Path("/run/table"), 4711, Path("kubeconfig"))
+
+    [profile] = made["profiles"]
+    [config] = profile["pluginConfig"]
+    assert profile["plugins"] == {"multiPoint": {"enabled": [{"name": "Cohabit", "weight": 1}]}}
+    assert config["args"] == {
+        "tableFile": "/run/table",
+        "advisor": "http://127.0.0.1:4711",
+        "maxTableAgeSeconds": int(AdvisorSettings().max_feature_age_s),
+    }
+    assert made["extenders"] == []
+
+
+def test_the_plugin_is_built_of_the_same_kubernetes() -> None:
+    ours, theirs = (versions((module / "go.mod").read_text())[KUBERNETES] for module in (PLUGIN, MODULE))
+
+    assert ours == theirs
+    assert f"{KUBERNETES} v{ours} h1:" in (PLUGIN / "go.sum").read_text()
 
 
 def test_to_steer_the_scheduler_filters_and_looks_at_all_nodes() -> None:

@@ -208,6 +208,7 @@ def run_serve(
                 workers=own.workers if workers is None else workers,
                 peers=others(own.peers, gethostname(), schedulers_at),
                 refusing=own.filter == "zero",
+                table_file=own.score_table_file,
             ),
             _webhook(own, admission, admission_port),
             ready=ready,

@@ -207,7 +207,8 @@ def test_metrics_without_snapshot_show_an_infinite_age(process: Process) -> None
 def test_openapi_describes_the_routes(ready: Process, client: TestClient) -> None:
     assert {"/v1/scores", "/healthz", "/readyz", "/metrics"} <= client.get("/openapi.json").json()["paths"].keys()
     scheduler = TestClient(create_scheduler_app(Prioritizer(ready.serving))).get("/openapi.json").json()
-    asked = {"/extender/prioritize", "/extender/filter", "/volcano/prioritize", "/watcher", "/assumed-pods"}
+    peers = {"/assumed-pods", "/assumed-pods/query"}
+    asked = {"/extender/prioritize", "/extender/filter", "/volcano/prioritize", "/watcher"} | peers
     assert scheduler["paths"].keys() == asked
 
 
@@ -242,6 +243,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "POST /volcano/prioritize": ("scheduler",),
         "GET /watcher": ("scheduler",),
         "POST /assumed-pods": ("scheduler",),
+        "POST /assumed-pods/query": ("scheduler",),
         "POST /extender/filter": ("scheduler",),
         "GET /openapi.json": ("anyone",),
     }

@@ -148,6 +148,7 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/extender/prioritize": {"post": ["200", "400", "408", "413"]},
         "/extender/filter": {"post": ["200", "400", "408", "413"]},
         "/assumed-pods": {"post": ["204", "400", "408", "413"]},
+        "/assumed-pods/query": {"post": ["200", "400", "408", "413"]},
         "/volcano/prioritize": {"post": ["200", "400", "408", "413"]},
         "/watcher": {"get": ["200", "404", "422"]},
     }

@@ -1,6 +1,7 @@
 """Guests: workers and servers that answer in turns know of each other's newcomers, and answer as one would."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -301,6 +302,54 @@ def test_what_no_server_of_ours_would_tell_is_refused_whole(process: Process, ta
     with TestClient(create_scheduler_app(there)) as client:
         assert client.post("/assumed-pods", content=body).status_code == 400
     assert nodes_of(there) == {}
+
+
+def sent(uid: str, node: str, **more: object) -> dict[str, object]:
+    return {"uid": uid, "node": node, "app": "web", "best_effort": False, **more}
+
+
+def test_a_pod_that_left_is_taken_back_by_every_worker(process: Process, table: Tabling, tmp_path: Path) -> None:
+    with site(process, table, tmp_path / "journals", 2) as of:
+        one, other = of.workers
+        assert one.replies is not None
+        before = one.replies.costs(WEB, one.replies.rows(NODES)).tolist()
+        with TestClient(create_scheduler_app(one)) as client:
+            assert client.post("/assumed-pods", json=[sent("a", "n0", group="g"), sent("b", "n1")]).status_code == 204
+            of.settle(table)
+            left = [sent("a", "n0", left=True), sent("never-here", "n2", left=True)]
+            assert client.post("/assumed-pods", json=left).status_code == 204
+            again = [sent("b", "n1", left=True), sent("b", "n3")]
+            assert client.post("/assumed-pods", json=again).status_code == 204
+        of.settle(table)
+        assert nodes_of(one) == nodes_of(other) == {"b": "n3"}
+        assert {booked.uid for booked in of.counts.bookings} == {"b"}
+        assert one.assumed.groups.nodes("g", "", process.now_us) == {}
+        after = one.replies.costs(WEB, one.replies.rows(NODES))
+        assert np.delete(after, 3).tolist() == pytest.approx(np.delete(before, 3).tolist())
+
+
+def test_a_scheduler_gets_the_columns_of_nodes_with_assumed_pods(process: Process, table: Tabling) -> None:
+    there = started(process, table)
+    with TestClient(create_scheduler_app(there)) as client:
+        assert client.post("/assumed-pods", json=[sent("a", "n0"), sent("b", "gone")]).status_code == 204
+        whole, some = (client.post("/assumed-pods/query", json=names).json() for names in ([], ["n1", "gone"]))
+        assert client.post("/assumed-pods/query", json=["n"] * 1001).status_code == 400
+    replies = there.replies
+    assert replies is not None
+    assert [one["node"] for one in whole["nodes"]] == ["n0"]
+    assert [one["node"] for one in some["nodes"]] == ["n1"]
+    assert (whole["version"], whole["bundle"]) == (replies.table.version, replies.table.bundle)
+    web = replies.row_of[WEB]
+    assert (whole["classes"][web], whole["assumed"][web]) == (["web", False, ""], 2)
+    rows, column = replies.rows(["n0"]), whole["nodes"][0]
+    assert base64.b64decode(column["points"])[web] == replies.points(WEB, rows)[0]
+    assert np.frombuffer(base64.b64decode(column["cost"]), "<f8")[web] == replies.costs(WEB, rows)[0]
+    assert column["fix"] == 1.0
+
+
+def test_before_the_first_table_a_scheduler_gets_no_columns(process: Process) -> None:
+    with TestClient(create_scheduler_app(Prioritizer(process.serving))) as client:
+        assert client.post("/assumed-pods/query", json=[]).json()["version"] == -1
 
 
 def test_apps_and_nodes_that_are_not_known_do_no_harm(process: Process, table: Tabling) -> None:

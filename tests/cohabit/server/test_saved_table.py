@@ -32,20 +32,20 @@ def tabling(served: Serving, tmp_path: Path) -> Tabling:
 
 
 def test_a_saved_table_comes_back_as_it_was(tabling: Tabling, tmp_path: Path) -> None:
-    Saving(tabling.path, tmp_path).save(0.0)
+    Saving(tabling.path, tmp_path / NAME).save(0.0)
     assert restore(tmp_path / "mine", tmp_path, read_table(tabling.path).bundle)
     assert (tmp_path / "mine").read_bytes() == tabling.path.read_bytes()
 
 
 def test_a_table_of_another_bundle_is_not_answered_from(tabling: Tabling, tmp_path: Path) -> None:
-    Saving(tabling.path, tmp_path).save(0.0)
+    Saving(tabling.path, tmp_path / NAME).save(0.0)
     assert not restore(tmp_path / "mine", tmp_path, "another")
     assert not (tmp_path / "mine").exists()
 
 
 def test_of_any_table_the_classes_are_asked_for_again(tabling: Tabling, tmp_path: Path) -> None:
     assert saved_classes(tmp_path) == ()
-    Saving(tabling.path, tmp_path).save(0.0)
+    Saving(tabling.path, tmp_path / NAME).save(0.0)
     assert saved_classes(tmp_path) == read_table(tabling.path).classes
 
 
@@ -56,7 +56,7 @@ def test_half_a_file_is_none(tabling: Tabling, tmp_path: Path, cut: int) -> None
 
 
 def test_it_is_saved_now_and_then_and_never_stops_the_table(tabling: Tabling, tmp_path: Path) -> None:
-    saving = Saving(tabling.path, tmp_path)
+    saving = Saving(tabling.path, tmp_path / NAME)
     saving.save(0.0)
     first = (tmp_path / NAME).stat().st_ino
     write_table(tabling.path, replace(read_table(tabling.path), version=7))
@@ -71,8 +71,17 @@ def test_it_is_saved_now_and_then_and_never_stops_the_table(tabling: Tabling, tm
     saving.save(2 * SAVE_EVERY_S)
     assert read_table(tmp_path / NAME).version == 9
 
-    nowhere = Saving(tabling.path, tmp_path / "nowhere")
+    nowhere = Saving(tabling.path, tmp_path / "nowhere" / NAME)
     with capture_logs() as logs:
         nowhere.save(0.0)
         nowhere.save(SAVE_EVERY_S)
-    assert [entry["event"] for entry in logs] == ["cannot save the score table; a restart begins without it"]
+    assert [entry["event"] for entry in logs] == ["cannot copy the score table"]
+
+
+def test_a_published_copy_is_of_each_table(tabling: Tabling, tmp_path: Path) -> None:
+    published = tmp_path / "run" / "score-table"
+    saving = Saving(tabling.path, published, 0.0)
+    saving.save(0.0)
+    write_table(tabling.path, replace(read_table(tabling.path), version=7))
+    saving.save(0.0)
+    assert read_table(published).version == 7
