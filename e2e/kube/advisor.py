@@ -81,9 +81,7 @@ class Advisor:
 
     def assumed(self) -> int:
         """Pods that it has assumed."""
-        with urlopen(f"{self.main}/metrics", timeout=10) as reply:  # noqa: S310 - loopback
-            found = re.search(r"^cohabit_assumed_pods ([\d.]+)", reply.read().decode(), re.MULTILINE)
-        return int(float(found[1])) if found else 0
+        return int(self._gauge("cohabit_assumed_pods"))
 
     def warm(self, nodes: Sequence[str]) -> None:
         """Ask for every app until the table has them all: a cluster at work, not its first minute.
