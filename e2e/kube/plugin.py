@@ -75,7 +75,10 @@ def with_plugin(plan: Plan, program: Path, pair: int = 0) -> tuple[Outcome, int]
     [port] = free_ports(1)
     table = plan.folder / f"score-table-{pair}"
     settings = {TABLE_FILE: str(table)}
-    with plan.plane(f"plugin-{pair}") as plane, advisor(plan.folder, port, "advisor-plugin", settings) as advised:
+    with (
+        plan.plane(f"plugin-{pair}") as plane,
+        advisor(plan.folder, port, f"advisor-plugin-{pair}", settings) as advised,
+    ):
         advised.warm(plan.nodes)
         create_pods(plane, "pod", plan.pods)
         began = CpuTimes.now()
