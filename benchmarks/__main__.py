@@ -9,6 +9,7 @@ from benchmarks.runner import Benchmark, main
 PLACES = {
     "check-roadef": "reassign.roadef_run:CHECK_ROADEF",
     "check-tianchi": "reassign.tianchi_run:CHECK_TIANCHI",
+    "admission": "admission.harm_ratio:BENCHMARK",
     "billing": "billing:BENCHMARK",
     "closed-loop": "closed_loop:BENCHMARK",
     "decode": "decode:BENCHMARK",

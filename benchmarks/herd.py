@@ -65,15 +65,20 @@ class Cluster:
     platform: Ints
     counts: Ints
 
-    def suffered(self, counts: Ints) -> float:
-        """Sum over all containers of true slowdown above 1."""
+    def suffered_by_node(self, counts: Ints) -> Floats:
+        """(n,) sum over the containers of each node of true slowdown above 1."""
         nodes, apps = counts.shape
         load = load_at(np.arange(apps), NOON_S)
         node, app = np.repeat(np.arange(nodes), apps), np.tile(np.arange(apps), nodes)
         others = (counts * load)[node]
         others[np.arange(len(app)), app] -= load[app]
         ratio = self.law.slowdown(app, np.maximum(others, 0.0), load[app], self.platform[node])
-        return float((counts.ravel() * (ratio - 1.0)).sum())
+        found: Floats = (counts * (ratio - 1.0).reshape(nodes, apps)).sum(axis=1)
+        return found
+
+    def suffered(self, counts: Ints) -> float:
+        """Sum over all containers of true slowdown above 1."""
+        return float(self.suffered_by_node(counts).sum())
 
     def harm(self, app: int, sent: Ints) -> float:
         """What pods of an app, sent to these nodes, add to that: on everybody and on themselves."""

@@ -7,8 +7,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count as counting
 from pathlib import Path
@@ -48,7 +48,7 @@ class Site:
     @contextmanager
     def running(self, of: PodClass) -> Iterator[Ask]:
         """All of them, once their tables hold a class; each request goes to the next server by a new connection."""
-        ports = _free_ports(self.servers)
+        ports = free_ports(self.servers)
         with ExitStack() as stack:
             mains = [stack.enter_context(self._server(port, ports)) for port in ports]
             turn = counting()
@@ -66,27 +66,34 @@ class Site:
             sleep(2 * RELOAD_EVERY_S)  # until every worker has looked again
             yield ask
 
-    @contextmanager
-    def _server(self, port: int, ports: Sequence[int]) -> Iterator[str]:
+    def _server(self, port: int, ports: Sequence[int]) -> AbstractContextManager[str]:
         """One `cohabit serve`; where people ask it."""
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("COHABIT_")}
-        wished = {f"COHABIT_{of.upper()}": str(self.folder / of) for of in ("registry", "snapshots")}
-        wished["COHABIT_ADVISOR__PEERS"] = ",".join(f"http://127.0.0.1:{peer}" for peer in ports if peer != port)
-        wished |= {"COHABIT_ADVISOR__MAX_FEATURE_AGE_S": "1e9", "COLUMNS": "200"}
-        command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", str(port)]
-        command += ["--workers", str(self.workers)]
-        with subprocess.Popen(command, env=kept | wished, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None  # noqa: S101 - asked for
-            try:
-                yield re.findall(r"http://[\d.:]+", process.stdout.readline())[0]
-            finally:
-                process.terminate()
+        peers = ",".join(f"http://127.0.0.1:{peer}" for peer in ports if peer != port)
+        return serving(self.folder, port, {"PEERS": peers}, self.workers)
+
+
+@contextmanager
+def serving(folder: Path, port: int, advisor: Mapping[str, str], workers: int = 1) -> Iterator[str]:
+    """`cohabit serve` of a folder's registry and snapshots, with settings of the advisor; its address for people."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("COHABIT_")}
+    wished = {f"COHABIT_{of.upper()}": str(folder / of) for of in ("registry", "snapshots")} | {"COLUMNS": "200"}
+    settings = {"MAX_FEATURE_AGE_S": "1e9", **advisor}
+    wished |= {f"COHABIT_ADVISOR__{name}": value for name, value in settings.items()}
+    command = [sys.executable, "-m", "cohabit", "serve", "--port", "0", "--scheduler-port", str(port)]
+    command += ["--workers", str(workers)]
+    with subprocess.Popen(command, env=kept | wished, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None  # noqa: S101 - asked for
+        try:
+            yield re.findall(r"http://[\d.:]+", process.stdout.readline())[0]
+        finally:
+            process.terminate()
 
 
 FIRST_AND_OWN = ("unknown", "unknown best effort", "the swarm's")
 
 
-def _free_ports(many: int) -> list[int]:
+def free_ports(many: int) -> list[int]:
+    """Ports of loopback that nobody listens on now."""
     with ExitStack() as stack:
         return [stack.enter_context(free_socket(0)).getsockname()[1] for _ in range(many)]
 
@@ -103,6 +110,11 @@ def _points(port: int, of: PodClass, uid: str, names: Sequence[str]) -> NDArray[
 
 
 def _classes(main: str) -> int:
+    return int(gauge(main, "cohabit_score_table_pod_classes"))
+
+
+def gauge(main: str, name: str) -> float:
+    """A gauge of the server that has an address for people; 0 where it has none yet."""
     with urlopen(f"{main}/metrics", timeout=10) as reply:  # noqa: S310 - our own server
-        found = re.search(r"^cohabit_score_table_pod_classes ([\d.]+)$", reply.read().decode(), re.MULTILINE)
-    return int(float(found[1])) if found else 0
+        found = re.search(rf"^{name} (\S+)$", reply.read().decode(), re.MULTILINE)
+    return float(found[1]) if found else 0.0

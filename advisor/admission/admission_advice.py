@@ -4,7 +4,7 @@ The pod has no uid yet. It is assumed on its best node by an id of ours, with wh
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from time import perf_counter
@@ -31,14 +31,18 @@ from advisor.admission.room_file import NewestRooms
 from advisor.cluster.assumed_pod_load import Booked
 from advisor.cluster.pending_pod import PodClass
 from advisor.errors import BadRequest, Contained
+from advisor.placement.assumed_pod_sync import MAX_ADVISED, Bookings
 from advisor.placement.encoded_scores import Replies
 from advisor.placement.prioritizer import BUCKETS_S, Prioritizer
+from advisor.remediation.pod_rules import PodRules
 from ingest.schema.workload_identity import ADVICE
 
 log = structlog.get_logger(__name__)
 Mode = Literal["off", "annotate", "advise"]
 LATE_S = 0.9
 """Of the second that kube-apiserver waits; later advice reaches no pod and is not counted in scores."""
+MOST_EXTENDED = 16
+"""Extended resources of an assumed pod that are counted; real pods request fewer."""
 GROUPS, GROUP_US = 2_000, 600_000_000
 """Groups whose nodes are remembered, the oldest is forgotten first; and for how long after its first pod."""
 
@@ -77,6 +81,26 @@ class GroupLists:
 
 
 @dataclass
+class AssumedNeeds:
+    """What advised pods request while they are assumed: no message counts it yet."""
+
+    _known: OrderedDict[str, Needs] = field(default_factory=OrderedDict)
+    """By id of advice, the oldest first."""
+
+    def keep(self, advice: str, needs: Needs) -> None:
+        """Remember amounts of a pod; the oldest are forgotten where bookings end by their number."""
+        extended = dict(islice(needs.extended.items(), MOST_EXTENDED))
+        self._known[advice] = Needs(PodRules(), needs.cores, needs.memory_bytes, extended)
+        if len(self._known) > MAX_ADVISED:
+            self._known.popitem(last=False)
+
+    def on(self, node: str, bookings: Bookings, counted: Container[str]) -> list[Needs]:
+        """Amounts of the pods that are assumed on a node now, but for those whose id is counted elsewhere."""
+        there = (one.uid for one in bookings.on([node]) if one.uid not in counted)
+        return [known for uid in there if (known := self._known.get(uid)) is not None]
+
+
+@dataclass
 class AdmissionAdvice:
     """Advises created pods. One event loop answers; one thread reloads.
 
@@ -94,6 +118,7 @@ class AdmissionAdvice:
     new_id: Callable[[], str]
     late_s: float = LATE_S
     groups: GroupLists = field(default_factory=GroupLists)
+    needs: AssumedNeeds = field(default_factory=AssumedNeeds)
     _rooms: Rooms | None = field(default=None, init=False)
     _outcomes: Counter = field(init=False)
     _seconds: Histogram = field(init=False)
@@ -165,17 +190,18 @@ class AdmissionAdvice:
         if not terms or not fits_annotations(said, *note):
             return Given("skipped", [], "no_space" if terms else "own_terms")
         if not dry_run:
-            self._keep(booked, listed)
+            self._keep(booked, listed, pod.needs)
         if advises:
             return Given("advised", advice_patch(said, terms, booked.uid))
         return Given("annotated", [with_annotation(said, *note)])
 
-    def _keep(self, booked: Booked, listed: Listed) -> None:
-        """Remember the nodes of a new group, and assume the pod where it is advised to go."""
+    def _keep(self, booked: Booked, listed: Listed, needs: Needs) -> None:
+        """Remember the nodes of a new group, and assume the pod where it is advised to go, with what it requests."""
         if booked.group and self.groups.get(booked.group, booked.at_us) is None:
             self.groups.put(booked.group, listed, booked.at_us)
         if self.mode == "advise":
             self.prioritizer.assumed.book(booked)
+            self.needs.keep(booked.uid, needs)
 
     def _class_of(self, pod: CreatedPod, replies: Replies) -> PodClass:
         """The pod's class, or that of unknown apps until the table has its own."""
@@ -200,9 +226,12 @@ class AdmissionAdvice:
         nodes = replies.table.nodes
         ranked = [(nodes[row], of_10) for row, of_10 in zip(rows[order].tolist(), points[order].tolist(), strict=True)]
 
+        def assumed_on(node: str) -> list[Needs]:
+            return self.needs.on(node, self.prioritizer.assumed.bookings, rooms.counted)
+
         def accepting(among: Iterable[tuple[str, int]], most: int) -> tuple[tuple[str, int], ...]:
             in_time = takewhile(lambda _: perf_counter() < until, among)
-            return tuple(islice((one for one in in_time if rooms.takes(needs, one[0])), most))
+            return tuple(islice((one for one in in_time if rooms.takes(needs, one[0], assumed_on(one[0]))), most))
 
         best = accepting((one for one in ranked if one[1] > 0), MOST_PREFERRED)
         worst = accepting((one for one in reversed(ranked) if one[1] == 0), MOST_AVOIDED)

@@ -87,12 +87,14 @@ class Rooms:
         as_of_us: newest message behind it, microseconds since 1970.
         nodes: of the snapshot.
         arrived: node of each advised pod that the snapshot holds, by the id of its advice.
+        counted: ids of advice of the pods whose requests are taken off, also of pods that no metric shows yet.
     """
 
     cluster: str
     as_of_us: int
     nodes: tuple[NodeRoom, ...]
     arrived: dict[str, str] = field(default_factory=dict)
+    counted: frozenset[str] = frozenset()
 
     @cached_property
     def by_name(self) -> dict[str, tuple[NodeRoom, NodeRules]]:
@@ -101,10 +103,13 @@ class Rooms:
         rows = ((one, {"labels": one.labels, "taints": list(one.taints), "zone": one.zone}) for one in nodes)
         return {one.node: (one, node_rules(one.node, row)) for one, row in rows}
 
-    def takes(self, pod: Needs, name: str) -> bool:
-        """Whether kube-scheduler would accept a pod on a node by what is known; an unknown node takes none."""
+    def takes(self, pod: Needs, name: str, assumed: Sequence[Needs] = ()) -> bool:
+        """Whether kube-scheduler would accept a pod on a node by what is known; an unknown node takes none.
+
+        Pods that are assumed there take up what they request, as no message counts it yet.
+        """
         known = self.by_name.get(name)
-        return known is not None and _has_room(known[0], pod) and accepts(pod.rules, known[1])
+        return known is not None and _has_room(known[0], pod, assumed) and accepts(pod.rules, known[1])
 
 
 def rooms_by_use(snapshot: Snapshot) -> Rooms:
@@ -159,7 +164,9 @@ def node_rooms(snapshot: Snapshot, facts: Facts) -> Rooms:
         )
         for name, row, cores, memory, free, pieces in zip(snapshot.nodes, described, *left, extended, strict=True)
     )
-    return Rooms(snapshot.cluster, snapshot.as_of_us, made, _arrived(snapshot, pods))
+    advised = _advised(snapshot, pods)
+    arrived = {advised[uid]: node for uid, node in snapshot.nodes_of(advised.keys()).items()}
+    return Rooms(snapshot.cluster, snapshot.as_of_us, made, arrived, frozenset(advised.values()))
 
 
 def _newest(snapshot: Snapshot, facts: pa.Table, key: str, names: Sequence[str]) -> pa.Table:
@@ -200,20 +207,25 @@ def _known(values: NDArray[np.float64]) -> list[float | None]:
     return [value if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _arrived(snapshot: Snapshot, pods: pa.Table) -> dict[str, str]:
-    """Node of each container of the snapshot that came lately with advice, by the id of the advice."""
+def _advised(snapshot: Snapshot, pods: pa.Table) -> dict[str, str]:
+    """Id of the advice of each pod that came lately with one, by its uid."""
     since = pa.scalar(snapshot.as_of_us - ARRIVING_US, TIMESTAMP)
-    lately = pods.filter(pc.greater_equal(pods["ts"], since)).select(["uid", "node", "labels"]).to_pylist()
-    advised = {row["uid"]: (row["node"], dict(row["labels"] or ()).get(ADVICE)) for row in lately}
-    here = snapshot.nodes_of({uid for uid, (_, advice) in advised.items() if advice and is_advice(advice)})
-    return {str(advised[uid][1]): node for uid, node in here.items()}
+    lately = pods.filter(pc.greater_equal(pods["ts"], since)).select(["uid", "labels"]).to_pylist()
+    said = ((row["uid"], dict(row["labels"] or ()).get(ADVICE)) for row in lately)
+    return {uid: advice for uid, advice in said if advice and is_advice(advice)}
 
 
-def _has_room(node: NodeRoom, pod: Needs) -> bool:
-    if node.pods is not None and node.pods < 1:
+def _has_room(node: NodeRoom, pod: Needs, assumed: Sequence[Needs]) -> bool:
+    if node.pods is not None and node.pods < 1 + len(assumed):
         return False
+    taken = sum(one.cores for one in assumed), sum(one.memory_bytes for one in assumed)
     enough = all(
-        wanted == 0 or (left is not None and left >= wanted)
-        for left, wanted in ((node.cores, pod.cores), (node.memory_bytes, pod.memory_bytes))
+        wanted == 0 or (left is not None and left >= wanted + by_others)
+        for left, wanted, by_others in zip(
+            (node.cores, node.memory_bytes), (pod.cores, pod.memory_bytes), taken, strict=True
+        )
     )
-    return enough and all(node.extended.get(name, 0.0) >= wanted for name, wanted in pod.extended.items())
+    return enough and all(
+        node.extended.get(name, 0.0) >= wanted + sum(one.extended.get(name, 0.0) for one in assumed)
+        for name, wanted in pod.extended.items()
+    )

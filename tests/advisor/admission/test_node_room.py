@@ -66,7 +66,10 @@ def test_pods_with_advice_are_found_once_the_snapshot_holds_them() -> None:
         {"node": node, "container": "not-measured", "event": "add", "labels": [("cohabit.io/advice", advice(2))]},
     )
 
-    assert node_rooms(of, Facts(rows("nodes"), pods)).arrived == {advice(1): node}
+    found = node_rooms(of, Facts(rows("nodes"), pods))
+
+    assert found.arrived == {advice(1): node}
+    assert found.counted == {advice(1), advice(2)}
 
 
 @pytest.mark.parametrize("said", ["x", "", "advice-", f"{advice(1)}0", "advice-000000000000000G"])
@@ -135,6 +138,26 @@ def test_a_name_that_kube_apiserver_would_reject_takes_no_pod(name: str) -> None
 )  # fmt: skip
 def test_a_node_takes_a_pod_where_kube_scheduler_would(node: NodeRoom, pod: Needs, taken: bool) -> None:  # noqa: FBT001
     assert Rooms("c", NOW_US, (node,)).takes(pod, "n") is taken
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "assumed", "taken"),
+    [
+        (NodeRoom("n", cores=2.0), Needs(PodRules(), cores=1.0), 1, True),
+        (NodeRoom("n", cores=2.0), Needs(PodRules(), cores=1.0), 2, False),
+        (NodeRoom("n", memory_bytes=2e9), Needs(PodRules(), memory_bytes=1e9), 2, False),
+        (NodeRoom("n", pods=2.0), ANY, 1, True),
+        (NodeRoom("n", pods=2.0), ANY, 2, False),
+        (NodeRoom("n", extended={"a/b": 2.0}), Needs(PodRules(), extended={"a/b": 1.0}), 1, True),
+        (NodeRoom("n", extended={"a/b": 2.0}), Needs(PodRules(), extended={"a/b": 1.0}), 2, False),
+        (NodeRoom("n"), ANY, 3, True),
+    ],
+    ids=str,
+)
+def test_pods_that_are_assumed_on_a_node_take_up_what_they_request(
+    node: NodeRoom, pod: Needs, assumed: int, *, taken: bool
+) -> None:
+    assert Rooms("c", NOW_US, (node,)).takes(pod, "n", [pod] * assumed) is taken
 
 
 def test_by_the_snapshot_alone_room_is_capacity_less_use() -> None:

@@ -195,6 +195,29 @@ def test_only_nodes_that_take_the_pod_are_listed(webhook: Webhook) -> None:
     assert webhook.outcome(changed(nodeSelector={"zone": "c"})) == "neutral no_preference"
 
 
+def test_a_node_is_full_once_pods_that_are_assumed_there_request_all_that_is_left(webhook: Webhook) -> None:
+    nodes = tuple(NodeRoom(f"n{i}", cores=0.25 if i < 3 else 0.0) for i in range(24))
+    write_rooms(webhook.process.snapshots, Rooms("c", NOW_US, nodes))
+    webhook.advice.reload()
+
+    asked = [webhook.outcome() for _ in range(7)]
+
+    assert asked == ["advised"] * 6 + ["neutral no_preference"]
+    assert sorted(webhook.booked().values()) == ["n0", "n0", "n1", "n1", "n2", "n2"]
+
+
+def test_a_pod_whose_requests_are_taken_off_already_is_not_counted_again(webhook: Webhook) -> None:
+    nodes = tuple(NodeRoom(f"n{i}", cores=0.15 if i < 1 else 0.0) for i in range(24))
+    write_rooms(webhook.process.snapshots, Rooms("c", NOW_US, nodes))
+    webhook.advice.reload()
+    assert [webhook.outcome() for _ in range(2)] == ["advised", "neutral no_preference"]
+
+    write_rooms(webhook.process.snapshots, Rooms("c", NOW_US + 1, nodes, {}, frozenset({advice(0)})))
+    webhook.advice.reload()
+
+    assert webhook.outcome() == "advised"
+
+
 @pytest.mark.parametrize(
     ("pod", "outcome"),
     [
