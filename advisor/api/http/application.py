@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from advisor.api.http.body_limits import BodyLimit
 from advisor.api.http.openapi import described
@@ -48,8 +49,16 @@ def assembled(
     *,
     max_body_bytes: int,
     more_status: Mapping[type[AdvisorError], int] = MappingProxyType({}),
+    inside: Collection[Callable[[ASGIApp], ASGIApp]] = (),
 ) -> FastAPI:
-    """An application of some routers; `more_status` are status codes of errors that STATUS does not have.
+    """An application of some routers behind a limit of bodies.
+
+    Args:
+        title: of the interface.
+        routers: with their routes.
+        max_body_bytes: of one request.
+        more_status: status codes of errors that STATUS does not have.
+        inside: middleware that the limit of bodies holds for.
 
     Raises:
         AdvisorError: a route does not say who may call it.
@@ -64,6 +73,8 @@ def assembled(
         """The interface as OpenAPI."""
         return JSONResponse(described(app, getattr(app.state, "doors", None)))
 
+    for middleware in inside:
+        app.add_middleware(middleware)
     app.add_middleware(BodyLimit, limit_bytes=max_body_bytes)
     app.exception_handler(AdvisorError)(_answering({**STATUS, **more_status}))
     app.exception_handler(HTTPException)(_telling_methods(doors_of(roles_of(app))))

@@ -4,14 +4,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from advisor.errors import AdvisorError, BadRequest
 from advisor.placement.offer import Offer, Reply
 
 T = TypeVar("T")
-MAX_DIGITS = 6
-"""Of the declared length of a body that needs no counting."""
 
 
 async def whole_body(receive: Receive) -> bytes:
@@ -82,8 +81,7 @@ async def send_json(send: Send, reply: bytes, more: list[tuple[bytes, bytes]]) -
 class Direct:
     """Middleware: requests for scores reach their route past the rest of the framework.
 
-    Only a body that is there as a whole goes this way: a slow or large one is counted by the limits behind it. What the
-    route refuses is given to the framework, which has a status code for every error.
+    What the route or a limit refuses is answered by the framework, which has a status code for every error.
 
     Args:
         app: everything else.
@@ -96,29 +94,19 @@ class Direct:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         route = self.routes.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if route is None or _digits(scope) > MAX_DIGITS:
+        if route is None:
             await self.app(scope, receive, send)
             return
-        first = await receive()
-        if not first.get("more_body"):
-            try:
-                await route(scope, _preceded(first, receive), send)
-            except AdvisorError:
-                pass
-            else:
-                return
-        await self.app(scope, _preceded(first, receive), send)
+        try:
+            await route(scope, receive, send)
+        except (AdvisorError, HTTPException) as refusal:
+            await self.app(scope, _raising(refusal), send)
 
 
-def _digits(scope: Scope) -> int:
-    return max((len(value) for name, value in scope["headers"] if name == b"content-length"), default=0)
-
-
-def _preceded(first: Message, receive: Receive) -> Receive:
-    """Receives a message that was received already, then those that come."""
-    waiting = [first]
+def _raising(refusal: AdvisorError | HTTPException) -> Receive:
+    """Receives what the request was refused for, where its body would be."""
 
     async def receiving() -> Message:
-        return waiting.pop() if waiting else await receive()
+        raise refusal
 
     return receiving

@@ -1,5 +1,7 @@
 """The application of schedulers, which workers serve; it loads nothing of what people and tools ask for."""
 
+from functools import partial
+
 from fastapi import FastAPI
 
 from advisor.api.http.application import assembled
@@ -24,6 +26,5 @@ def create_scheduler_app(prioritizer: Prioritizer, *, refusing: bool = False) ->
         booking_routes(prioritizer),
         filter_routes(prioritizer, refusing=refusing),
     ]
-    app = assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES)
-    app.add_middleware(Direct, routes={"/extender/prioritize": Prioritize(prioritizer)})
-    return app
+    direct = partial(Direct, routes={"/extender/prioritize": Prioritize(prioritizer)})
+    return assembled("Cohabit for schedulers", routers, max_body_bytes=MAX_SCHEDULER_BODY_BYTES, inside=(direct,))

@@ -32,6 +32,13 @@ async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body"})
 
 
+async def echo_body(_scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the body of a small request."""
+    body = (await receive())["body"]
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
 async def echo_late(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer after twice the time that a request may take."""
     await asyncio.sleep(2 * Quick.request_s)
@@ -76,6 +83,20 @@ def test_ordinary_requests_are_answered_over_one_connection() -> None:
         return found
 
     assert asking(ask).count(b"HTTP/1.1 200 OK") == 20
+
+
+def test_head_and_body_of_an_answer_arrive_together() -> None:
+    """A client that waits wakes up once."""
+
+    async def ask(to: Stream) -> bytes:
+        pieces = []
+        for _ in range(50):
+            to[1].write(GOOD)
+            pieces.append(await to[0].read(LIMIT))
+        assert all(piece.endswith(b"\r\n\r\n{}") for piece in pieces)
+        return b"".join(pieces)
+
+    assert asking(ask, app=echo_body).count(b"HTTP/1.1 200 OK") == 50
 
 
 def test_requests_in_one_piece_are_answered_one_after_the_other() -> None:

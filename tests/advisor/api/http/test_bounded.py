@@ -139,15 +139,17 @@ def test_slow_bodies_hold_nobody_else_up(server: Running, route: str) -> None:
         assert_others_are_answered(server)
 
 
-def test_a_slow_body_is_cut_off_in_the_end(server: Running) -> None:
-    with connected(server, "/extender/prioritize") as connection:
-        connection.sendall(head("/extender/prioritize", "Content-Length: 1000") + b"{")
-        began = perf_counter()
-        reply = connection.makefile("rb").read()
+def test_a_slow_body_is_cut_off_in_the_end_even_one_that_never_began(server: Running) -> None:
+    route, began = "/extender/prioritize", perf_counter()
+    with connected(server, route) as slow, connected(server, route) as silent:
+        slow.sendall(head(route, "Content-Length: 1000") + b"{")
+        silent.sendall(head(route, "Content-Length: 1000"))
+        replies = [connection.makefile("rb").read() for connection in (slow, silent)]
 
-    assert reply.startswith(b"HTTP/1.1 408 ")
-    assert b"connection: close" in reply.lower()
-    assert "did not arrive within" in json.loads(reply.partition(b"\r\n\r\n")[2])["error"]
+    for reply in replies:
+        assert reply.startswith(b"HTTP/1.1 408 ")
+        assert b"connection: close" in reply.lower()
+        assert "did not arrive within" in json.loads(reply.partition(b"\r\n\r\n")[2])["error"]
     assert perf_counter() - began < BODY_S + SOON_S
 
 
