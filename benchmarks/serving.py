@@ -73,13 +73,13 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
         with running(folder) as server:
             warm(server, view)
             with going(changing):
-                before, began = _cpu_s(server.table), perf_counter()
+                before, began = cpu_s(server.table), perf_counter()
                 found = {method: dict[str, float]() for method in METHODS}
                 for count in counts:
                     for method, seconds in timed(server, view, count, arguments.requests, rng).items():
                         found[method] |= _figures(seconds, count)
                 sleep(max(0.0, arguments.watch - (perf_counter() - began)))
-                cores = (_cpu_s(server.table) - before) / (perf_counter() - began)
+                cores = (cpu_s(server.table) - before) / (perf_counter() - began)
                 found[OURS] |= {"refresh_cores": cores[0], "count_cores": cores[1]}
             changing.publish()  # the worst moment: the table is of the snapshot before
             found[OURS]["table_regret"] = regret(server, replace(scorer, snapshot=changing.view), rng)
@@ -203,12 +203,12 @@ def _figures(seconds: Floats, count: int) -> dict[str, float]:
     return {f"p50_ms_{count}": float(p50), f"p99_ms_{count}": float(p99)}
 
 
-def _cpu_s(pid: int) -> Floats:
+def cpu_s(pid: int) -> Floats:
     """(2,) CPU seconds of a process so far: of its first thread, which refreshes the table, and of all others."""
     found = np.zeros(2)
     for task in Path(f"/proc/{pid}/task").iterdir():
         fields = (task / "stat").read_text().rpartition(")")[2].split()
-        found[int(task.name) != pid] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        found[int(int(task.name) != pid)] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return found
 
 

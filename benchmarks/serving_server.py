@@ -136,12 +136,12 @@ async def _serve(folder: Path) -> None:
     prioritizer = Prioritizer(serving, table.path, Asking(table.asked), Journal(folder, 0, 2))
     ours = _server(create_scheduler_app(prioritizer), BoundedProtocol)
     plain = _server(with_baselines(create_scheduler_app(prioritizer), prioritizer), "httptools")
-    with free_socket(0) as bound, free_socket(0) as beside:
+    with free_socket(0) as bound, free_socket(0) as other:
         fresh = asyncio.create_task(keep_fresh(prioritizer, table.ensure))
-        serving_both = asyncio.gather(ours.serve(sockets=[bound]), plain.serve(sockets=[beside]))
+        serving_both = asyncio.gather(ours.serve(sockets=[bound]), plain.serve(sockets=[other]))
         while table.pid is None:
             await asyncio.sleep(0.01)
-        ports = {"port": bound.getsockname()[1], "baselines": beside.getsockname()[1]}
+        ports = {"port": bound.getsockname()[1], "baselines": other.getsockname()[1]}
         print(json.dumps({**ports, "pid": os.getpid(), "table": table.pid}), flush=True)
         await asyncio.to_thread(sys.stdin.read)
         ours.should_exit = plain.should_exit = True

@@ -1,1 +1,1 @@
-"""Admission: true harm by pods that are advised while they are created, beside those scored by the extender."""
+"""Admission: true harm by pods that are advised while they are created, next to those scored by the extender."""

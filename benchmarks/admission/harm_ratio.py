@@ -188,7 +188,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 BENCHMARK = Benchmark(
     "admission",
-    "true harm by pods advised at admission, beside the extender's and no advice, under three laws",
+    "true harm by pods advised at admission, next to the extender's and no advice, under three laws",
     run,
     runs=1,
     add_arguments=_arguments,

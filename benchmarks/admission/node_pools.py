@@ -1,6 +1,6 @@
 """Node pools: a simulated cluster in pools of nodes, with requests, and pods as they are placed there. Kernel.
 
-Pods of a pool select it by a label, so that many swarms and streams of pods run beside one server, each undisturbed.
+Pods of a pool select it by a label, so that many swarms and streams of pods run with one server, each undisturbed.
 """
 
 from collections.abc import Mapping

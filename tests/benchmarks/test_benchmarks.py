@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.__main__ import PLACES, asked_for
 from benchmarks.runner import TOP, Benchmark, Result, main, measure, parser_of
+from benchmarks.serving import cpu_s
 
 pytestmark = pytest.mark.slow
 
@@ -142,6 +143,22 @@ def test_serving_ends_with_waits_beside_an_echo_and_what_the_table_costs() -> No
     told = {"p50_vs_echo_10", "p50_vs_echo_20", "p99_ms_20", "refresh_cores", "table_regret", "memo_hit_frac", "rss_mb"}
     assert told <= line["ours"].keys()
     assert line["ours"]["table_regret"] < 0.05
+
+
+def test_cpu_time_is_that_of_the_first_thread_and_of_all_others() -> None:
+    """Another process burns a quarter of a second in its second thread, and says so."""
+    burn = "from time import *\nwhile thread_time() < 0.25: pass\nprint(flush=True)"
+    code = f"from threading import *\nThread(target=exec, args=[{burn!r}]).start()"
+    held = f"{code}\ninput()"
+    with subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        before = cpu_s(process.pid)
+        process.stdout.readline()
+        first, others = cpu_s(process.pid) - before
+        process.kill()
+
+    assert others > 0.2
+    assert first < 0.2
 
 
 @pytest.mark.long
