@@ -22,6 +22,8 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 VETOED = 1e9
 """Added to the cost of nodes without points, so that they come last."""
+NO_NODE = -1
+"""Row of a node that the table does not hold."""
 SMALLEST, LARGEST_BEND = 1e-6, 1e3
 DIGITS = np.array([list(b"%-2d" % points) for points in range(HIGHEST + 1)], np.uint8)
 """Two places for each number of points."""
@@ -179,10 +181,10 @@ class Replies:
         return frozenset(names[at] for at in np.flatnonzero(none).tolist())
 
     def best(self, of: PodClass, rows: Ints, points: Ints) -> int:
-        """Row of the node of the least cost among those of the most points; -1 where no node is known."""
+        """Row of the node of the least cost among those of the most points; NO_NODE where none is known."""
         known = rows >= 0
         best = rows[known & (points == points[known].max(initial=0))]
-        return int(best[self._cost[self.row_of[of]][best].argmin()]) if len(best) else -1
+        return int(best[self._cost[self.row_of[of]][best].argmin()]) if len(best) else NO_NODE
 
     def arrive(self, booked: Booked) -> None:
         """Count an assumed pod, approximately."""

@@ -23,7 +23,7 @@ from advisor.cluster.worker_bus import Gone, Journal
 from advisor.errors import Contained, NoTable
 from advisor.placement.assumed_pod_sync import AssumedPods, no_peers
 from advisor.placement.decision_log import Decision
-from advisor.placement.encoded_scores import Ints, Replies, singled_out, spell, spelled_reply
+from advisor.placement.encoded_scores import NO_NODE, Ints, Replies, singled_out, spell, spelled_reply
 from advisor.placement.exact_source import ExactSource
 from advisor.placement.model_state import MAX_AHEAD_S, Serving
 from advisor.placement.offer import Offer, Reply, Said
@@ -146,15 +146,18 @@ class TableSource:
         points = replies.points(of, rows)
         if offer.group:
             points = self._among_siblings(points, offer, booking)
+        best = replies.best(of, rows, points) if alike or booking else NO_NODE
         if alike:
-            points = singled_out(points, rows == replies.best(of, rows, points))
+            points = singled_out(points, rows == best)
         chosen: Ints | None = points
         if self.serving.explorer is not None:
             chosen = self._chosen(replies, of, offer, rows, points)
         if chosen is None:
             return replies.reply(offer.names, rows, np.zeros(len(rows), np.int64)), HOLDOUT
         reply = replies.reply(offer.names, rows, chosen)
-        if booking and (best := replies.best(of, rows, chosen)) >= 0:
+        if chosen is not points:
+            best = replies.best(of, rows, chosen)
+        if booking and best != NO_NODE:
             node, now_us = replies.table.nodes[best], self.serving.now_us()
             self.assumed.book(Booked(booking, node, of, now_us, group=offer.group))
         return reply, EXPLORED if chosen is not points else ""
