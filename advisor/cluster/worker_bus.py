@@ -85,7 +85,7 @@ _decode = msgspec.msgpack.Decoder(News).decode
 class _Read:
     """How far a file was read."""
 
-    path: Path
+    path: str
     file: int = -1
     inode: int = 0
     at: int = 0
@@ -110,7 +110,7 @@ class _Read:
 
     def _is_replaced(self) -> bool:
         try:
-            return self.path.stat().st_ino != self.inode
+            return os.stat(self.path).st_ino != self.inode  # pathlib's takes longer, and this is for every answer
         except FileNotFoundError:
             return False
 
@@ -158,7 +158,7 @@ class Journal:
     _others: Sequence[_Read] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._others = [_Read(self._path(other)) for other in range(self.workers) if other != self.number]
+        self._others = [_Read(str(self._path(other))) for other in range(self.workers) if other != self.number]
         self._file = self._begun()
 
     def publish(self, news: News) -> None:

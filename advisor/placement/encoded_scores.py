@@ -1,7 +1,7 @@
 """Replies: what a score table says to prioritize, put together without a loop over nodes. Kernel.
 
-`{"Host":"n17","Score":7},` is spelled once for every node, all equally long; a reply is those of the offered nodes, one
-after the other, with their points filled in. JSON does not mind the blanks.
+`{"Host":"n17","Score": 7},` is spelled once for every node, all equally long; a reply is those of the offered nodes,
+one after the other, with their points filled in. JSON does not mind the blanks.
 """
 
 import contextlib
@@ -25,8 +25,11 @@ VETOED = 1e9
 NO_NODE = -1
 """Row of a node that the table does not hold."""
 SMALLEST, LARGEST_BEND = 1e-6, 1e3
-DIGITS = np.array([list(b"%-2d" % points) for points in range(HIGHEST + 1)], np.uint8)
+DIGITS = np.array([list(b"%2d" % points) for points in range(HIGHEST + 1)], np.uint8)
 """Two places for each number of points."""
+END = b"  },"
+"""Of each piece, with the places of the points."""
+POINTS = slice(-len(END), -len(END) + 2)
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,12 @@ class Spelled:
     Args:
         nodes: (n,) names.
         row: of each name.
-        pieces: (n, w) bytes of `{"Host":"n17","Score":__},`, blanks before the comma.
-        places: (n, 2) where the points go.
+        pieces: (n, w) bytes of `{"Host":"n17","Score":__},`, blanks before the points.
     """
 
     nodes: tuple[str, ...]
     row: Mapping[str, int]
     pieces: Bytes
-    places: Ints
 
 
 def spell(nodes: tuple[str, ...], before: Spelled | None = None) -> Spelled:
@@ -51,14 +52,12 @@ def spell(nodes: tuple[str, ...], before: Spelled | None = None) -> Spelled:
     if before is not None and before.nodes == nodes:
         return before
     begin = [b'{"Host":%b,"Score":' % msgspec.json.encode(name) for name in nodes]
-    widest = max(map(len, begin), default=0) + len(b"10},")
-    text = b"".join((start + b"  }").ljust(widest - 1) + b"," for start in begin)
-    place = np.array([len(start) for start in begin], np.int64).reshape(-1, 1)
+    widest = max(map(len, begin), default=0)
+    text = b"".join(start.ljust(widest) + END for start in begin)
     return Spelled(
         nodes=nodes,
         row={name: row for row, name in enumerate(nodes)},
-        pieces=np.frombuffer(text, np.uint8).reshape(len(nodes), widest),
-        places=place + np.arange(2),
+        pieces=np.frombuffer(text, np.uint8).reshape(len(nodes), widest + len(END)),
     )
 
 
@@ -132,8 +131,8 @@ class Replies:
         """
         if not len(names) or (rows < 0).any():
             return spelled_reply(names, points.tolist())
-        said = self.spelled.pieces[rows]
-        said[np.arange(len(rows))[:, None], self.spelled.places[rows]] = DIGITS[points]
+        said = self.spelled.pieces.take(rows, axis=0)
+        said[:, POINTS] = DIGITS.take(points, axis=0)
         said[-1, -1] = ord("]")
         return b"[" + said.tobytes()
 

@@ -16,6 +16,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from types import FrameType
 from typing import NoReturn
 
@@ -58,8 +59,16 @@ def _run(arguments: Namespace) -> int:
         changing = prepared(folder, arguments.nodes, arguments.residents)
         plan = Plan(folder, programs, changing.view.nodes, arguments.pods, changing.view.cluster)
         with going(changing):
-            held = [PARTS[part](plan, arguments) for part in arguments.only or PARTS]
+            held = [_held(part, plan, arguments) for part in arguments.only or PARTS]
     return 0 if all(held) else 1
+
+
+def _held(part: str, plan: Plan, arguments: Namespace) -> bool:
+    """Whether a part holds; it and how long it took are shown."""
+    began = monotonic()
+    holds_now = PARTS[part](plan, arguments)
+    console.print(f"{part}: {'holds' if holds_now else 'FAILS'}, {monotonic() - began:,.0f} s")
+    return holds_now
 
 
 def _targets(plan: Plan, arguments: Namespace) -> bool:

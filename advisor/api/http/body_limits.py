@@ -2,7 +2,6 @@
 
 import asyncio
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,5 +58,5 @@ def _too_large(limit_bytes: int) -> str:
 
 
 def _declared(scope: Scope) -> int:
-    length = Headers(scope=scope).get("content-length", "")
-    return int(length) if length.isdecimal() and len(length) < 20 else 0
+    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(length) if length.isdigit() and len(length) < 20 else 0
