@@ -38,8 +38,8 @@ crash: $(JARS) ## crash rounds of landing, then of the whole line with Spark, 10
 	$(BIN)/python -m tests.ingest.rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.ingest.live_rounds --rounds $(or $(ROUNDS),100) $(if $(SEED),--seed $(SEED))
 
-e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n, MOVES=n, CLUSTERS=n and PAIRS=n for fewer, ONLY=part; needs Go on PATH
-	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES)) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(ONLY),--only $(ONLY))
+e2e-kube: $(STAMP) ## the real kube-scheduler asks the real advisor; NODES=n, PODS=n, MOVES=n, CLUSTERS=n and PAIRS=n for fewer, ONLY=part, KUBERNETES=minor of the plugin; needs Go on PATH
+	$(BIN)/python -m e2e.kube $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(MOVES),--moves $(MOVES)) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(ONLY),--only $(ONLY))
 
 e2e-long: $(JARS) ## tests of over 15 s each: the tutorial, whole benchmarks, deaths of the line, every request of the OpenAPI
 	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder -m long
@@ -57,8 +57,8 @@ e2e-compose: $(JARS) ## the commands of compose.yaml without containers, by a re
 e2e-golden: $(JARS) ## configurations of docs/ingest.md on the exporters' own golden data, through a real broker; needs Go; minutes
 	$(BIN)/python -m e2e.golden
 
-e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer; needs Go
-	$(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
+e2e-volcano: $(STAMP) ## the real clients of Volcano and kube-scheduler ask the real advisor; NODES=n and PODS=n for fewer, VOLCANO=release; needs Go
+	$(BIN)/python -m e2e.volcano $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(VOLCANO),--volcano $(VOLCANO))
 
 e2e-airflow: $(STAMP) ## a real Airflow runs every DAG on a small site, with commands killed mid-way; some ten minutes
 	$(BIN)/python -m e2e.airflow

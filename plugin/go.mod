@@ -1,4 +1,4 @@
-// kube-scheduler with the plugin Cohabit; go.sum pins every byte of what it is built of.
+// kube-scheduler 1.36 with the plugin Cohabit; go.sum pins every byte of what it is built of. kubernetes-1.37.mod is the same for 1.37.
 module cohabit/plugin
 
 go 1.26.0

@@ -31,9 +31,22 @@ SWITCHES = {
     "secured-kafka": "kafka.existingSecret",
     "lake-in-a-bucket": "lake.uri",
     "lake-secrets": "lake.uri",
+    "admission": "admission.enabled",
 }
 """Value that turns a component on."""
 POLICIES = ".Values.networkPolicy.enabled"
+AUTHORITY = """{{- if .Values.admission.certManager }}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/cohabit-admission
+{{- end }}"""
+BUNDLE = "{{- with .Values.admission.caBundle }}\ncaBundle: {{ . | toJson }}\n{{- end }}"
+CONTROL_PLANE = """{{- with .Values.admission.controlPlane }}
+from:
+{{- range . }}
+- ipBlock: {cidr: {{ . | toJson }}}
+{{- end }}
+{{- end }}"""
+"""Annotation, authority and callers of the webhook."""
 OF_SECRETS = {
     "cohabit-kafka": "kafka.existingSecret",
     "cohabit-lake": "lake.existingSecret",
@@ -153,6 +166,11 @@ class Chart:
         policy = COMPONENTS / "lake-in-a-bucket" / "network.yaml"
         yield f"templates/{publish.name}", self.template(publish, ".Values.fromTopic.enabled")
         yield "templates/network-of-bucket.yaml", self.template(policy, f"and {POLICIES} .Values.lake.uri")
+        for name, condition in (
+            ("admission/admission.yaml", ".Values.admission.enabled"),
+            ("admission-cert-manager/certificate.yaml", "and .Values.admission.enabled .Values.admission.certManager"),
+        ):
+            yield f"templates/admission-{Path(name).name}", self.template(COMPONENTS / name, condition)
         for name, path in (("podmonitors.yaml", "podMonitors"), ("prometheusrule.yaml", "alerts")):
             yield f"templates/{name}", self.template(DEPLOY / "prometheus" / name, f".Values.{path}.enabled")
         yield "templates/tests/config-check.yaml", self.written([self.config_check(base / "tools.yaml")])
@@ -175,7 +193,10 @@ class Chart:
             patches = _patches(manifest["kind"], manifest["metadata"]["name"])
             deleted = [switch for switch, patch in patches if "$patch" in patch]
             text = f"---\n{self.one(manifest)}"
-            texts.append(f"{{{{- if not .Values.{deleted[0]} }}}}\n{text}{{{{- end }}}}\n" if deleted else text)
+            condition = f"not .Values.{deleted[0]}" if deleted else ""
+            if manifest["kind"] == "NetworkPolicy" and manifest["metadata"]["name"] == "cohabit-admission":
+                condition = POLICIES
+            texts.append(f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text)
         return HEADER + "".join(texts)
 
     def one(self, manifest: Any) -> str:
@@ -184,11 +205,13 @@ class Chart:
         self._values(manifest, marks, name)
         manifest["metadata"].setdefault("labels", {})[marks.add(LABELS)] = None
         by_kind = {
+            "Certificate": _certificate,
             "ClusterRole": _cluster_scoped,
             "ClusterRoleBinding": _cluster_scoped,
             "ConfigMap": _files,
             "Deployment": _workload,
             "Job": _job,
+            "MutatingWebhookConfiguration": _webhook,
             "NetworkPolicy": self._ports,
             "PersistentVolumeClaim": _claim,
             "Pod": _pod,
@@ -246,6 +269,8 @@ class Chart:
                 self._compare(manifest["metadata"]["name"], "egress", path, [one["port"] for one in rule["ports"]])
                 loop = f"{{{{- range .Values.{path} }}}}\n- {{protocol: TCP, port: {{{{ . }}}}}}\n{{{{- end }}}}"
                 rule["ports"] = [marks.add(loop)]
+        if manifest["metadata"]["name"] == "cohabit-admission":
+            manifest["spec"]["ingress"][0][marks.add(CONTROL_PLANE)] = None
 
 
 def _workload(manifest: Any, marks: Marks) -> None:
@@ -286,7 +311,7 @@ def _spec(spec: Any, marks: Marks) -> None:
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
         image = container["image"].split(":")[0].removeprefix("cohabit-")
         container["image"] = marks.add(f'{{{{ include "cohabit.image" (list . "{image}") }}}}')
-        for variable in container.get("env", ()):
+        for variable in (one for one in container.get("env", ()) if isinstance(one, dict)):  # others are marks
             if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
                 reference |= {key: marks.add(scalar(path)) for key, path in STORE.items()}
             if variable["name"] == "COHABIT_ADVISOR__PEERS":
@@ -327,6 +352,23 @@ def _cluster_scoped(manifest: Any, marks: Marks) -> None:
     if "roleRef" in manifest:
         manifest["roleRef"]["name"] = name
         manifest["subjects"][0]["namespace"] = marks.add("{{ .Release.Namespace }}")
+
+
+def _webhook(manifest: Any, marks: Marks) -> None:
+    """The webhook of a namespace, which neither asks about that namespace nor has its name twice."""
+    [webhook] = manifest["webhooks"]
+    manifest["metadata"]["name"] = marks.add('{{ include "cohabit.admissionName" . }}')
+    manifest["metadata"][marks.add(AUTHORITY)] = None
+    webhook["clientConfig"]["service"]["namespace"] = marks.add("{{ .Release.Namespace }}")
+    webhook["clientConfig"][marks.add(BUNDLE)] = None
+    webhook["namespaceSelector"]["matchExpressions"][0]["values"][1] = marks.add("- {{ .Release.Namespace }}")
+
+
+def _certificate(manifest: Any, marks: Marks) -> None:
+    """The name of the webhook's Service, in this namespace."""
+    for i, name in enumerate(manifest["spec"].get("dnsNames", ())):
+        service, _, domain = name.split(".")
+        manifest["spec"]["dnsNames"][i] = marks.add(f"- {service}.{{{{ .Release.Namespace }}}}.{domain}")
 
 
 def _job(manifest: Any, marks: Marks) -> None:

@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "cohabit"
 KEPT = ROOT / "tests" / "deploy" / "helm"
-CASES = ("default", "example", "secured-kafka", "bucket")
+CASES = ("default", "example", "secured-kafka", "bucket", "admission")
 """Files of values in `ci/`."""
-GOLDEN = ("default", "secured-kafka", "bucket")
-"""Those of which tests read what Helm rendered; the last two have everything that the second has."""
+GOLDEN = ("default", "secured-kafka", "bucket", "admission")
+"""Those of which tests read what Helm rendered; the last three have everything that the example has."""
 NAMESPACE = "cohabit"
 OF_HELM = (
     "helm.sh/chart",

@@ -15,8 +15,8 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 """Where a schema names none, kubeconform takes it for one of draft 4."""
 ABSOLUTE = '"/api/_definitions.json#'
 """How a schema names the definitions; kubeconform reads them from the same folder."""
-FOREIGN = "PodMonitor,PrometheusRule"
-"""Kinds of the Prometheus operator."""
+FOREIGN = "PodMonitor,PrometheusRule,Issuer,Certificate"
+"""Kinds of the Prometheus operator and of cert-manager."""
 
 
 def laid_out(folder: Path, version: str, kinds: Collection[str]) -> None:

@@ -30,7 +30,7 @@ from e2e.kube.binaries import binaries
 from e2e.kube.dry_runs import Asked
 from e2e.kube.errors import E2eError
 from e2e.kube.moves import Moved, moved, steered
-from e2e.kube.plugin import scheduler_with_plugin, tested, with_plugin
+from e2e.kube.plugin import VERSIONS, scheduler_with_plugin, tested, with_plugin
 from e2e.kube.pool import Pooled, pooled
 from e2e.kube.runs import Outcome, Plan, Sample, killed, with_advisor, without
 from e2e.kube.targets import targets
@@ -52,6 +52,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Namespace) -> int:
+    if arguments.only == ["plugin"]:
+        return 0 if _plugin(None, arguments) else 1
     programs = binaries(console.print)
     with tempfile.TemporaryDirectory(prefix="cohabit-e2e-kube-") as name:
         folder = Path(name)
@@ -97,14 +99,14 @@ def _moves(plan: Plan, arguments: Namespace) -> bool:
     return steered(plans) and all(one.found == one.expected for one in dry_runs)
 
 
-def _plugin(_: Plan, __: Namespace) -> bool:
-    """Whether the plugin answers as Python does, and no swap of tables is seen by a pod."""
-    return tested(console.print)
+def _plugin(_: Plan | None, arguments: Namespace) -> bool:
+    """Whether the plugin answers as Python does, and no swap of tables is seen by a pod; it needs no cluster."""
+    return all(tested(kubernetes, console.print) for kubernetes in arguments.kubernetes or VERSIONS)
 
 
 def _throughput(plan: Plan, arguments: Namespace) -> bool:
     """Whether all pods are scheduled, with and without advice and with an advisor that is killed."""
-    program = scheduler_with_plugin(console.print)
+    program = scheduler_with_plugin((arguments.kubernetes or [*VERSIONS])[0], console.print)
     outcomes, sample, assumed = paired(plan, program, arguments.pairs, arguments.sampled)
     _show_pairs(outcomes)
     console.print(f"plugin: pods that the advisor has assumed, of {plan.pods:,}: {', '.join(map(str, assumed))}")
@@ -229,6 +231,9 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--moves", type=int, default=500, help="pods that are moved, by each way of asking (500)")
     parser.add_argument("--clusters", type=int, default=200, help="drawn clusters whose plans are carried out (200)")
     parser.add_argument("--pairs", type=int, default=3, help="runs with and without advice, in turns (3)")
+    parser.add_argument(
+        "--kubernetes", action="append", choices=VERSIONS, help="minor version that the plugin is built for (all)"
+    )
     parser.add_argument("--only", action="append", choices=PARTS, help="a part, several by several options (all)")
     return parser
 

@@ -58,6 +58,7 @@ def built(
     stamped: str,
     what: str,
     say: Callable[[str], None],
+    modfile: str = "go.mod",
 ) -> Path:
     """A folder of programs, of which those that are missing are built from a Go module.
 
@@ -69,6 +70,7 @@ def built(
         stamped: linker flags that set versions.
         what: is downloaded, for people.
         say: takes a line of progress.
+        modfile: file of versions.
 
     Raises:
         NoGo: one is missing and there is no Go toolchain.
@@ -79,26 +81,26 @@ def built(
         raise NoGo(go_version, ", ".join(missing))
     if missing:
         say(f"downloading the sources of {what}")
-        download(module)
+        download(module, modfile)
     for name in missing:
         say(f"building {name} (minutes, once)")
         building = folder / f".building-{name}-{os.getpid()}"
-        words = ("build", "-mod=readonly", "-trimpath", "-ldflags", f"-s -w {stamped}", "-o", str(building))
-        failed = go(module, *words, packages[name])
+        words = ("-mod=readonly", f"-modfile={modfile}", "-trimpath", "-ldflags", f"-s -w {stamped}")
+        failed = go(module, "build", *words, "-o", str(building), packages[name])
         if failed is not None:
             raise BuildFailed(f"building {name}", failed)
         building.replace(folder / name)
     return folder
 
 
-def download(module: Path) -> None:
-    """Fetch what a Go module is built of.
+def download(module: Path, modfile: str = "go.mod") -> None:
+    """Fetch what a Go module is built of, in the versions of a file beside its go.mod.
 
     Raises:
         BuildFailed: it failed several times.
     """
     for number in range(TRIES):
-        failed = go(module, "mod", "download")
+        failed = go(module, "mod", "download", f"-modfile={modfile}")
         if failed is None:
             return
         if number == TRIES - 1:

@@ -1,5 +1,7 @@
 """`python -m e2e.volcano`: the released clients of Volcano and kube-scheduler, and Volcano's scheduler, ask an advisor.
 
+All of it by each release of Volcano in `clients.VERSIONS`.
+
 Exit 1 where what they send is not what tests/golden has, where they read a reply otherwise than it was meant, or where
 Volcano's scheduler does not do what docs/scheduler.md says.
 """
@@ -9,7 +11,7 @@ import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from e2e.kube.advisor import Advisor, advisor, prepared
 from e2e.kube.control_plane import PAGE
 from e2e.kube.errors import E2eError
 from e2e.kube.processes import free_ports
-from e2e.volcano.clients import Placed, Reply, built, placed, requests, understood
+from e2e.volcano.clients import VERSIONS, Placed, Reply, built, placed, requests, understood
 from e2e.volcano.replies import BROKEN, OFFERED, gathered, holds, twin_agrees
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
@@ -33,40 +35,48 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        program = built(console.print)
+        programs = {release: built(release, console.print) for release in arguments.volcano or VERSIONS}
         if arguments.golden:
-            return _write_golden(program)
-        verdicts = list(_verdicts(program, arguments))
+            return _write_golden(programs)
+        verdicts = list(_verdicts(programs, arguments))
     except E2eError as error:
         show_error(error)
         return 1
     return 0 if all(well for well, _ in verdicts) else 1
 
 
-def _verdicts(program: Path, arguments: Namespace) -> Iterator[Verdict]:
+def _verdicts(programs: Mapping[str, Path], arguments: Namespace) -> Iterator[Verdict]:
     with tempfile.TemporaryDirectory(prefix="cohabit-e2e-volcano-") as name:
         folder = Path(name)
-        yield _told(_same_requests(program))
         changing = prepared(folder, arguments.nodes, RESIDENTS)
         [port] = free_ports(1)
         with going(changing), advisor(folder, port, "advisor", {"COHABIT_ADVISOR__FILTER": "zero"}) as asked:
             asked.warm(changing.view.nodes)
-            yield _told(_replies_are_read(program, asked, changing.view.nodes, arguments.replies))
-            yield from map(_told, _advised(program, asked, changing.view.nodes, arguments.pods))
-        yield from map(_told, _alone(program, changing.view.nodes, arguments.pods))
+            for release, program in programs.items():
+                verdicts = _advised(release, program, asked, changing.view.nodes, arguments)
+                yield from (_told(release, verdict) for verdict in verdicts)
+        for release, program in programs.items():
+            verdicts = _alone(program, changing.view.nodes, arguments.pods)
+            yield from (_told(release, verdict) for verdict in verdicts)
 
 
-def _told(verdict: Verdict) -> Verdict:
+def _told(release: str, verdict: Verdict) -> Verdict:
     well, said = verdict
-    console.print(f"{'ok' if well else 'FAILED':<8}{said}", soft_wrap=True, markup=False)
+    console.print(f"{'ok' if well else 'FAILED':<8}Volcano {release}: {said}", soft_wrap=True, markup=False)
     return verdict
 
 
-def _same_requests(program: Path) -> Verdict:
+def golden(name: str, release: str) -> Path:
+    """The file of a request; a later release has its own where it sends something else than the oldest one."""
+    own = GOLDEN / name.replace("volcano-", f"volcano-{release}-")
+    return own if own.exists() else GOLDEN / name
+
+
+def _same_requests(release: str, program: Path) -> Verdict:
     """What the clients send is what the tests send."""
     with tempfile.TemporaryDirectory() as name:
         sent = requests(program, Path(name))
-    differ = [name for name, body in sent.items() if (GOLDEN / name).read_bytes() != body]
+    differ = [name for name, body in sent.items() if golden(name, release).read_bytes() != body]
     return not differ, f"{len(sent)} requests are those of tests/golden" + "".join(f"; not {name}" for name in differ)
 
 
@@ -85,8 +95,13 @@ def _replies_are_read(program: Path, asked: Advisor, nodes: Sequence[str], count
     )
 
 
-def _advised(program: Path, asked: Advisor, nodes: Sequence[str], pods: int) -> Iterator[Verdict]:
+def _advised(
+    release: str, program: Path, asked: Advisor, nodes: Sequence[str], arguments: Namespace
+) -> Iterator[Verdict]:
     """With the advisor at work."""
+    yield _same_requests(release, program)
+    yield _replies_are_read(program, asked, nodes, arguments.replies)
+    pods = arguments.pods
     text, apps = configuration(PAGE.read_text(), asked.port), _apps(pods)
     there = placed(program, text, nodes, apps)
     yield _all_placed("with the page's configuration", there, pods)
@@ -128,11 +143,16 @@ def _apps(pods: int) -> dict[str, str]:
     return {f"pod-{number:05}": CLASSES[number % len(CLASSES)] for number in range(pods)}
 
 
-def _write_golden(program: Path) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        for name, body in requests(program, Path(folder)).items():
-            (GOLDEN / name).write_bytes(body)
-            console.print(f"tests/golden/{name}")
+def _write_golden(programs: Mapping[str, Path]) -> int:
+    oldest = next(iter(VERSIONS))
+    for release, program in programs.items():
+        with tempfile.TemporaryDirectory() as folder:
+            sent = requests(program, Path(folder))
+        for name, body in sent.items():
+            own = GOLDEN / (name if release == oldest else name.replace("volcano-", f"volcano-{release}-"))
+            if own.name == name or (GOLDEN / name).read_bytes() != body:
+                own.write_bytes(body)
+                console.print(f"tests/golden/{own.name}")
     return 0
 
 
@@ -140,6 +160,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser("python -m e2e.volcano", description="Volcano's and kube-scheduler's clients, as released")
     parser.add_argument("--nodes", type=int, default=200, help="nodes (200)")
     parser.add_argument("--pods", type=int, default=500, help="pods of each session (500)")
+    parser.add_argument("--volcano", action="append", choices=VERSIONS, help="a release of it (all)")
     parser.add_argument("--replies", type=int, default=4000, help="replies that the clients read (4000)")
     parser.add_argument("--golden", action="store_true", help="only write what the clients send to tests/golden")
     return parser

@@ -17,6 +17,8 @@ from ingest.devkafka.java import cache_folder
 
 MODULE = Path(__file__).parent
 MODULES = {"volcano": "volcano.sh/volcano", "kubernetes": "k8s.io/kubernetes"}
+VERSIONS = {"1.10": ("go.mod", ""), "1.14": ("volcano-1.14.mod", "volcano114")}
+"""File of versions and build tag, by release of Volcano; the oldest first."""
 LIMIT_S = 600.0
 QUIET = {"KUBECONFIG": os.devnull}
 """Or a plugin that is not used complains that there is no cluster."""
@@ -87,21 +89,23 @@ def versions(go_mod: str) -> dict[str, str]:
     return {name: match[1] for name, match in found.items() if match}
 
 
-def built(say: Callable[[str], None]) -> Path:
-    """The program; go itself knows whether it must be built again.
+def built(release: str, say: Callable[[str], None]) -> Path:
+    """The program of a release of Volcano; go itself knows whether it must be built again.
 
     Raises:
         NoGo: there is no Go toolchain.
         BuildFailed: a download failed several times, or the build once.
     """
-    of = versions((MODULE / "go.mod").read_text())
+    modfile, tag = VERSIONS[release]
+    of = versions((MODULE / modfile).read_text())
     if shutil.which("go") is None:
         raise NoGo(of["go"], "Volcano's extender plugin and kube-scheduler's client")
     say(f"building the clients of Volcano {of['volcano']} and Kubernetes {of['kubernetes']} (minutes, once)")
-    download(MODULE)
+    download(MODULE, modfile)
     program = cache_folder() / f"clients-volcano-{of['volcano']}-kube-{of['kubernetes']}"
     program.parent.mkdir(parents=True, exist_ok=True)
-    failed = go(MODULE, "build", "-mod=readonly", "-trimpath", "-ldflags", "-s -w", "-o", str(program), "./clients")
+    words = ("-mod=readonly", f"-modfile={modfile}", "-tags", tag, "-trimpath", "-ldflags", "-s -w")
+    failed = go(MODULE, "build", *words, "-o", str(program), "./clients")
     if failed is not None:
         raise BuildFailed("building the clients", failed)
     return program

@@ -12,23 +12,15 @@ import (
 )
 
 const (
-	sendEvery, lookEvery  = 50 * time.Millisecond, time.Second
-	pauseAfter            = time.Second     // how long an advisor that does not answer is left alone
-	holdTable             = 5 * time.Second // how long a table waits for the assumed pods that belong to it
-	keptFor               = 2 * time.Minute // how long the advisor keeps a pod that is not observed
-	maxWaiting, maxAtOnce = 10_000, 1_000
-	maxAsked, maxTries    = 64, 5
-	maxName, maxGroup     = 253, 512
-	maxReplyBytes         = 64 << 20
-	assumedPods, query    = "/assumed-pods", "/assumed-pods/query"
+	sendEvery, lookEvery = 50 * time.Millisecond, time.Second
+	// how long an advisor that does not answer is left alone, and a table waits for the assumed pods that belong to it
+	pauseAfter, holdTable            = time.Second, 5 * time.Second
+	keptFor                          = 2 * time.Minute // by the advisor, if a pod is not observed
+	maxWaiting, maxAtOnce            = 10_000, 1_000
+	maxAsked, maxTries               = 64, 5 // nodes of a request, requests for a node
+	maxName, maxGroup, maxReplyBytes = 253, 512, 64 << 20
+	assumedPods, query               = "/assumed-pods", "/assumed-pods/query"
 )
-
-// linkState is what the exchange with the advisor remembers from one turn to the next.
-type linkState struct {
-	turn   int
-	broken bool
-	until  time.Time // no request before
-}
 
 // message is a BookingMessage of advisor/api/scheduler/peers.py.
 type message struct {
@@ -46,7 +38,7 @@ type message struct {
 type reply struct {
 	Version int64    `json:"version"`
 	Bundle  string   `json:"bundle"`
-	Classes classes  `json:"classes"`
+	Classes []listed `json:"classes"`
 	Assumed []int    `json:"assumed"`
 	Nodes   []column `json:"nodes"`
 }
@@ -56,14 +48,13 @@ func (r *reply) isOf(t *table) bool {
 }
 
 // put lines a message up; it never waits, and drops what is too much.
-func (p *Plugin) put(one message) {
-	switch {
-	case one.UID == "" || one.Node == "" || max(len(one.UID), len(one.Node), len(one.App), len(one.Team)) > maxName ||
-		len(one.Group) > maxGroup:
+func (p *Plugin) put(one *message) {
+	longest := max(len(one.UID), len(one.Node), len(one.App), len(one.Team))
+	if one.UID == "" || one.Node == "" || longest > maxName || len(one.Group) > maxGroup {
 		dropped.WithLabelValues("invalid").Inc()
-	case len(p.waiting) >= maxWaiting:
+	} else if len(p.waiting) >= maxWaiting {
 		dropped.WithLabelValues("queue_full").Inc()
-	default:
+	} else {
 		p.waiting = append(p.waiting, one)
 	}
 }
@@ -71,13 +62,12 @@ func (p *Plugin) put(one message) {
 // look reads the table if it is newer.
 func (p *Plugin) look(context.Context) {
 	found, err := p.file.newer()
-	if err != nil && err.Error() != p.file.reported {
+	problem := fmt.Sprint(err)
+	if err != nil && problem != p.file.reported {
 		failed.WithLabelValues("table").Inc()
 		p.log.Error(err, "Cannot read the score table; the one before stays", "file", p.file.path)
 	}
-	if p.file.reported = ""; err != nil {
-		p.file.reported = err.Error()
-	}
+	p.file.reported = problem
 	p.take(found)
 }
 
@@ -93,78 +83,71 @@ func (p *Plugin) take(found *table) {
 	}
 	if p.next != nil && (p.scores == nil || p.scores.table != p.next && p.now().Sub(p.nextAt) > holdTable) {
 		p.scores = newScores(p.next)
-		p.recount(nil, true)
+		p.recount(true, nil)
 	}
 }
 
-// recount adds what the advisor has not heard of to columns that came from it, or to all.
-func (p *Plugin) recount(columns []column, all bool) {
+// recount adds what the advisor has not heard of: to all columns, or to those that came from it.
+func (p *Plugin) recount(all bool, columns []column) {
 	for _, one := range p.waiting {
 		sign := 1
 		if one.Left {
-			if sign = -1; one.before == nil {
-				continue
-			}
-			one = *one.before
+			one, sign = one.before, -1
 		}
-		here := slices.ContainsFunc(columns, func(of column) bool { return of.Node == one.Node })
-		p.count(one, sign, all || here)
+		here := func(of column) bool { return one != nil && of.Node == one.Node }
+		p.count(one, sign, all || slices.ContainsFunc(columns, here))
 	}
 }
 
 // exchange sends what waits, and asks for columns at every other turn.
-func (p *Plugin) exchange(ctx context.Context) {
-	if p.now().Before(p.link.until) {
+func (p *Plugin) exchange(context.Context) {
+	if p.now().Before(p.until) {
 		return
 	}
-	p.link.turn++
-	err := p.send(ctx)
-	if err == nil && p.link.turn%2 == 0 {
-		err = p.ask(ctx)
+	err := p.send()
+	if p.turn++; err == nil && p.turn%2 == 0 {
+		err = p.ask()
 	}
 	if err != nil {
 		failed.WithLabelValues("request").Inc()
-		p.link.until = p.now().Add(pauseAfter)
+		p.until = p.now().Add(pauseAfter)
 	}
-	if broken := err != nil; broken != p.link.broken {
-		p.link.broken = broken
+	if broken := err != nil; broken != p.broken {
+		p.broken = broken
 		p.log.Info("Exchange of assumed pods", "advisor", p.args.Advisor, "works", !broken, "err", err)
 	}
 }
 
 // send posts the oldest messages; they wait until the advisor has taken or refused them.
-func (p *Plugin) send(ctx context.Context) error {
+func (p *Plugin) send() error {
 	p.mu.Lock()
 	for len(p.waiting) > 0 && p.now().Sub(p.waiting[0].at) > keptFor {
 		p.waiting = p.waiting[1:]
 		dropped.WithLabelValues("expired").Inc()
 	}
 	batch := slices.Clone(p.waiting[:min(len(p.waiting), maxAtOnce)])
+	for _, one := range batch {
+		one.AgeUs = max(p.now().Sub(one.at).Microseconds(), 0)
+		p.rough[one.Node] = 0
+	}
 	p.mu.Unlock()
 	if len(batch) == 0 {
 		return nil
 	}
-	for i, one := range batch {
-		batch[i].AgeUs = max(p.now().Sub(one.at).Microseconds(), 0)
-	}
-	refused, err := p.post(ctx, assumedPods, batch, nil)
-	if err != nil && !refused { // refused ones would be refused again
-		return err
-	}
-	if refused {
+	refused, err := p.post(assumedPods, batch, nil)
+	if refused { // and would be again
 		dropped.WithLabelValues("refused").Add(float64(len(batch)))
+	} else if err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = slices.Clone(p.waiting[len(batch):])
-	for _, one := range batch {
-		p.rough[one.Node] = 0
-	}
 	return nil
 }
 
 // ask brings columns of nodes whose assumed pods changed; of all nodes with assumed pods where a newer table waits.
-func (p *Plugin) ask(ctx context.Context) error {
+func (p *Plugin) ask() error {
 	names := make([]string, 0, maxAsked)
 	p.mu.Lock()
 	next := p.next
@@ -178,21 +161,22 @@ func (p *Plugin) ask(ctx context.Context) error {
 		}
 	}
 	p.mu.Unlock()
-	if next == nil && len(names) == 0 {
+	if next != nil {
+		names = append(names, "-") // no node: only whether the advisor has this table too
+	} else if len(names) == 0 {
 		return nil
 	}
-	if next != nil { // of all nodes only once the advisor has this table too
-		var probe reply
-		if _, err := p.post(ctx, query, []string{"-"}, &probe); err != nil || !probe.isOf(next) {
-			return err
-		}
+	said := &reply{}
+	_, err := p.post(query, names, said)
+	whole := err == nil && said.isOf(next)
+	if whole {
+		said = &reply{}
+		_, err = p.post(query, []string{}, said)
 	}
-	var said reply
-	if _, err := p.post(ctx, query, names, &said); err != nil {
-		return err
+	if err == nil {
+		p.hear(said, whole)
 	}
-	p.hear(&said, next != nil)
-	return nil
+	return err
 }
 
 // hear takes the advisor's columns; those of another table than ours are asked for again.
@@ -208,29 +192,22 @@ func (p *Plugin) hear(said *reply, whole bool) {
 		p.scores.set(one)
 	}
 	copy(p.scores.assumed, said.Assumed)
-	p.recount(said.Nodes, whole)
+	p.recount(whole, said.Nodes)
 }
 
 // post sends JSON, and reads the reply into `said` where there is one; whether the advisor refused the content.
-func (p *Plugin) post(ctx context.Context, path string, content, said any) (bool, error) {
-	body, err := json.Marshal(content)
-	if err != nil {
-		return false, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.args.Advisor+path, bytes.NewReader(body))
-	if err != nil {
-		return false, err
-	}
-	got, err := p.client.Do(request)
+func (p *Plugin) post(path string, content, said any) (bool, error) {
+	body, _ := json.Marshal(content) // of strings and numbers: it cannot fail
+	got, err := p.client.Post(p.args.Advisor+path, "application/json", bytes.NewReader(body))
 	if err != nil {
 		return false, err
 	}
 	defer got.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(got.Body, maxReplyBytes))
-	if err == nil && got.StatusCode >= http.StatusMultipleChoices {
-		err = fmt.Errorf("status %d", got.StatusCode)
-	} else if err == nil && said != nil {
-		err = json.Unmarshal(text, said)
+	if got.StatusCode >= http.StatusMultipleChoices {
+		return got.StatusCode == http.StatusBadRequest, fmt.Errorf("status %d", got.StatusCode)
 	}
-	return got.StatusCode == http.StatusBadRequest, err
+	if said != nil {
+		err = json.NewDecoder(io.LimitReader(got.Body, maxReplyBytes)).Decode(said)
+	}
+	return false, err
 }

@@ -25,9 +25,8 @@ import (
 const Name = "Cohabit"
 
 const (
-	stateKey       fwk.StateKey = "cohabit.points"
-	pointsPerScore              = 10
-	maxAhead                    = 300 * time.Second // a table dated further into the future would never grow old
+	stateKey                 fwk.StateKey = "cohabit.points"
+	pointsPerScore, maxAhead              = 10, 300 * time.Second // a table of the future would never grow old
 )
 
 // Args of the plugin.
@@ -47,8 +46,7 @@ var (
 )
 
 func counter(name, help, label string) *metrics.CounterVec {
-	opts := &metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}
-	made := metrics.NewCounterVec(opts, []string{label})
+	made := metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help}, []string{label})
 	legacyregistry.MustRegister(made)
 	return made
 }
@@ -59,16 +57,18 @@ type Plugin struct {
 	now    func() time.Time
 	log    klog.Logger
 	client *http.Client
-	file   tableFile // of one goroutine
-	link   linkState // of another one
+	file   tableFile // of the goroutine that looks
+	turn   int       // of the one that exchanges, as the next two
+	broken bool
+	until  time.Time // no request before
 
-	mu       sync.Mutex         // guards what follows
-	scores   *scores            // nil before the first table
-	next     *table             // a newer table, whose assumed pods the advisor has not sent yet; else nil
-	nextAt   time.Time          // since when there is one
-	reserved map[string]message // pods that may still be unreserved
-	waiting  []message          // not sent yet, oldest first
-	rough    map[string]int     // nodes whose costs the advisor may know better, and how often it was asked
+	mu       sync.Mutex          // guards what follows
+	scores   *scores             // nil before the first table
+	next     *table              // a newer table, whose assumed pods the advisor has not sent yet; else nil
+	nextAt   time.Time           // since when there is one
+	reserved map[string]*message // pods that may still be unreserved
+	waiting  []*message          // not sent yet, oldest first
+	rough    map[string]int      // nodes whose costs the advisor may know better, and how often it was asked
 }
 
 // New starts the plugin; it ends with the context.
@@ -97,7 +97,7 @@ func newPlugin(args Args, now func() time.Time, log klog.Logger) *Plugin {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{}, // no proxy
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &Plugin{args: args, now: now, log: log, client: client, file: tableFile{path: args.TableFile},
-		reserved: map[string]message{}, rough: map[string]int{}}
+		reserved: map[string]*message{}, rough: map[string]int{}}
 }
 
 // Name of the plugin.
@@ -105,79 +105,55 @@ func (p *Plugin) Name() string { return Name }
 
 // PreScore fixes the points of all nodes for one pod; without a recent table nothing is scored.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	names := make([]string, 0, len(nodes))
-	for _, node := range nodes {
-		if of := node.Node(); of != nil {
-			names = append(names, of.Name)
-		}
-	}
-	found, problem := p.answer(identify(pod), names)
-	if problem != "" {
-		skipped.WithLabelValues(problem).Inc()
-		return fwk.NewStatus(fwk.Skip)
-	}
-	state.Write(stateKey, found)
-	return nil
-}
-
-func (p *Plugin) answer(of class, names []string) (*answer, string) {
+	of, why := identify(pod), "no_table"
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.scores == nil {
-		return nil, "no_table"
+	if s := p.scores; s != nil {
+		age, row := p.now().Sub(time.UnixMicro(s.AsOfUs)), s.rowOf(of)
+		if why = "stale"; row < 0 {
+			why = "no_class"
+		} else if age <= time.Duration(p.args.MaxTableAgeSeconds)*time.Second && age >= -maxAhead {
+			state.Write(stateKey, s.answerFor(row, nodes, s.assumed[row] > 0))
+			return nil
+		}
 	}
-	age := p.now().Sub(time.UnixMicro(p.scores.AsOfUs))
-	if age > time.Duration(p.args.MaxTableAgeSeconds)*time.Second || age < -maxAhead {
-		return nil, "stale"
-	}
-	row := p.scores.rowOf(of)
-	if row < 0 {
-		return nil, "no_class"
-	}
-	return p.scores.answerFor(row, names, p.scores.assumed[row] > 0), ""
+	skipped.WithLabelValues(why).Inc()
+	return fwk.NewStatus(fwk.Skip)
 }
 
 // Score gives a node its points.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	data, err := state.Read(stateKey)
-	found, ok := data.(*answer)
-	if err != nil || !ok || node.Node() == nil {
-		return 0, nil
-	}
-	return pointsPerScore * found.of(node.Node().Name), nil
+	data, _ := state.Read(stateKey)
+	points, _ := data.(answer)
+	return pointsPerScore * points[node.Node().Name], nil
 }
 
 // ScoreExtensions are none: points are absolute.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // Clone shares the points, which never change.
-func (a *answer) Clone() fwk.StateData { return a }
+func (a answer) Clone() fwk.StateData { return a }
 
 // Reserve assumes the pod on its node at once, and lets the advisor know soon.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	one := message{class: identify(pod), UID: string(pod.UID), Node: node, Group: group(pod), at: p.now()}
+	one := &message{class: identify(pod), UID: string(pod.UID), Node: node, Group: group(pod), at: p.now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if before, ok := p.reserved[one.UID]; ok {
-		p.count(before, -1, true)
-	}
-	p.reserved[one.UID] = one
+	p.count(p.reserved[one.UID], -1, true)
 	p.count(one, 1, true)
+	p.reserved[one.UID] = one
 	p.put(one)
 	return nil
 }
 
 // Unreserve takes a reservation back, here and at the advisor, which may know of one that this process does not.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
-	one := message{UID: string(pod.UID), Node: node, Left: true, at: p.now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if before, ok := p.reserved[one.UID]; ok {
-		p.count(before, -1, true)
-		one.before = &before
-		delete(p.reserved, one.UID)
-	}
-	p.put(one)
+	before := p.reserved[string(pod.UID)]
+	p.count(before, -1, true)
+	delete(p.reserved, string(pod.UID))
+	p.put(&message{UID: string(pod.UID), Node: node, Left: true, at: p.now(), before: before})
 }
 
 // PostBind forgets a reservation that can no longer be taken back; the pod stays assumed.
@@ -195,16 +171,15 @@ func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 	return []fwk.SignFragment{{Key: "cohabit.class", Value: identify(pod)}}, nil
 }
 
-// count adds a pod to its class, and to the costs of its node where those lack it; with sign -1 it takes it off.
-func (p *Plugin) count(one message, sign int, costs bool) {
-	if p.scores == nil {
+// count adds a pod, if any, to its class, and to the costs of its node where those lack it; sign -1 takes it off.
+func (p *Plugin) count(one *message, sign int, costs bool) {
+	if p.scores == nil || one == nil {
 		return
 	}
-	row := p.scores.rowOf(one.class)
-	if row >= 0 && costs {
-		p.scores.arrive(one.Node, row, float64(sign))
-	}
-	if row >= 0 {
+	if row := p.scores.rowOf(one.class); row >= 0 {
 		p.scores.assumed[row] = max(p.scores.assumed[row]+sign, 0)
+		if costs {
+			p.scores.arrive(one.Node, row, float64(sign))
+		}
 	}
 }

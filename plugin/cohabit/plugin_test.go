@@ -178,14 +178,14 @@ func TestTheAdvisorHearsEverythingInOrderAndItsColumnsAreTaken(t *testing.T) {
 	p.Reserve(ctx, nil, testPod("a", "web"), "n1")
 	p.Reserve(ctx, nil, testPod("b", "never-heard-of"), "n2")
 	p.Unreserve(ctx, nil, testPod("a", "web"), "n1")
-	if err := p.send(ctx); err != nil {
+	if err := p.send(); err != nil {
 		t.Fatal(err)
 	}
 	if len(heard) != 3 || heard[0].App != "web" || heard[1].App != "never-heard-of" || !heard[2].Left || len(p.waiting) != 0 {
 		t.Fatal(heard, p.waiting)
 	}
 	p.Reserve(ctx, nil, testPod("c", "web"), "n0")
-	if err := p.ask(ctx); err != nil {
+	if err := p.ask(); err != nil {
 		t.Fatal(err)
 	}
 	if p.next != nil || p.scores.costs[web*3+1] != 1.25 || p.scores.points[web*3+1] != 5 || p.scores.fixes[1] != 2 {
@@ -206,11 +206,11 @@ func TestAnAdvisorThatIsAwayBlocksNothing(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second || len(p.waiting) != maxWaiting {
 		t.Fatal(took, len(p.waiting))
 	}
-	if p.send(ctx) == nil || len(p.waiting) != maxWaiting {
+	if p.send() == nil || len(p.waiting) != maxWaiting {
 		t.Fatal("messages went nowhere")
 	}
 	p.now = func() time.Time { return began.Add(keptFor + time.Minute) }
-	if p.send(ctx) != nil || len(p.waiting) != 0 {
+	if p.send() != nil || len(p.waiting) != 0 {
 		t.Fatal("messages wait longer than pods are assumed", len(p.waiting))
 	}
 }

@@ -53,7 +53,7 @@ func use(found *table) {
 		for _, name := range found.Nodes {
 			s.arrive(name, row, 1)
 		}
-		s.answerFor(row, append([]string{"elsewhere"}, found.Nodes...), true).of("elsewhere")
+		s.answerFor(row, nodeInfos(append([]string{"elsewhere"}, found.Nodes...)), true)
 	}
 }
 

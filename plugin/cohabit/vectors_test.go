@@ -21,7 +21,7 @@ type vector struct {
 	Team       string   `json:"team"`
 	BestEffort bool     `json:"best_effort"`
 	Group      string   `json:"group"`
-	Class      oneClass `json:"class"`
+	Class      listed   `json:"class"`
 	News       []news   `json:"news"`
 	Nodes      []string `json:"nodes"`
 	Alike      bool     `json:"alike"`
@@ -38,21 +38,9 @@ type news struct {
 		Cost   string  `json:"cost"`
 		Fix    float64 `json:"fix"`
 	} `json:"column"`
-	Node  string   `json:"node"`
-	Class oneClass `json:"class"`
-	Sign  float64  `json:"sign"`
-}
-
-// oneClass is written as a list.
-type oneClass struct{ class }
-
-func (c *oneClass) UnmarshalJSON(text []byte) error {
-	var found classes
-	err := json.Unmarshal(append(append([]byte("["), text...), ']'), &found)
-	if err == nil {
-		c.class = found[0]
-	}
-	return err
+	Node  string  `json:"node"`
+	Class listed  `json:"class"`
+	Sign  float64 `json:"sign"`
 }
 
 func testTable(t testing.TB) *table {
@@ -83,7 +71,7 @@ func (n *news) happenTo(t *testing.T, s *scores) *scores {
 		}
 		s.set(one)
 	default:
-		if row, ok := s.classRow[n.Class.class]; ok {
+		if row, ok := s.classRow[class(n.Class)]; ok {
 			s.arrive(n.Node, row, n.Sign)
 		}
 	}
@@ -116,12 +104,12 @@ func TestPythonAndGoSayTheSame(t *testing.T) {
 			t.Fatalf("pod %d is %+v of group %q: %s", count, who, group(&v.Pod), lines.Text())
 		}
 		row := scores.rowOf(who)
-		if row < 0 || scores.Classes[row] != v.Class.class {
+		if row < 0 || scores.Classes[row] != v.Class {
 			t.Fatalf("pod %d has class %d: %s", count, row, lines.Text())
 		}
-		said, got := scores.answerFor(row, v.Nodes, v.Alike), []int64{}
+		said, got := scores.answerFor(row, nodeInfos(v.Nodes), v.Alike), []int64{}
 		for _, node := range v.Nodes {
-			got = append(got, said.of(node))
+			got = append(got, said[node])
 		}
 		nodes += len(got)
 		if !slices.Equal(got, v.Points) {

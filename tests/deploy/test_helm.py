@@ -16,9 +16,9 @@ import yaml
 from e2e.helm.chart import CASES, CHART, GOLDEN, digest, kept, objects, plain, values_of
 from e2e.helm.schemas import VERSIONS
 from e2e.kustomize.objects import differences
-from tests.deploy.checks import ALL, MONITORS, Check, refusal
+from tests.deploy.checks import ALL, KINDS, Check, refusal
 from tests.deploy.manifests import BASE, BUCKET_PAGE, Manifest, bucket_example, read
-from tests.deploy.test_manifests import secured
+from tests.deploy.test_manifests import admitted, secured
 
 ROOT = CHART.parents[2]
 TEMPLATES = sorted((CHART / "templates").rglob("*.*"))
@@ -105,6 +105,9 @@ def test_defaults_and_examples_fit_the_schema(case: str) -> None:
         {"storage": {"lake": "many"}},
         {"image": {"serveDigest": "latest"}},
         {"tools": {"replicas": 2}},
+        {"admission": {"mode": "enforce"}},
+        {"admission": {"caBundle": "-----BEGIN CERTIFICATE-----"}},
+        {"admission": {"controlPlane": ["any"]}},
     ],
     ids=str,
 )
@@ -193,13 +196,35 @@ def test_with_a_bucket_it_is_the_example_with_its_lake_in_one(tmp_path: Path) ->
     assert list(differences(rendered("bucket"), wanted)) == []
 
 
+def test_with_advice_at_admission_it_is_the_example_with_both_components(tmp_path: Path) -> None:
+    wanted = [plain(one) for one in admitted(tmp_path) if one["kind"] != "Namespace"]
+
+    assert list(differences(rendered("admission"), wanted)) == []
+
+
+def test_without_the_value_there_is_no_webhook_and_with_it_no_further_right() -> None:
+    kinds = {one["kind"] for one in rendered("secured-kafka")}
+    new = {one["kind"] for one in rendered("admission")} - kinds
+
+    assert VALUES["admission"]["enabled"] is False
+    assert new == {"MutatingWebhookConfiguration", "Issuer", "Certificate"}
+    assert not [name for one in rendered("default") if "admission" in (name := one["metadata"]["name"])]
+    rights = [
+        [one for one in rendered(case) if one["kind"].startswith(("ClusterRole", "Role"))]
+        for case in ("secured-kafka", "admission")
+    ]
+    assert rights[0] == rights[1]
+
+
 @pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
-def test_nothing_is_to_complain_of_in_what_helm_rendered(check: Check) -> None:
-    assert list(check(rendered("secured-kafka"))) == []
+@pytest.mark.parametrize("case", ["secured-kafka", "admission"])
+def test_nothing_is_to_complain_of_in_what_helm_rendered(check: Check, case: str) -> None:
+    assert list(check(rendered(case))) == []
 
 
+@pytest.mark.parametrize("case", ["secured-kafka", "admission"])
 @pytest.mark.parametrize("version", [VERSIONS[0], VERSIONS[-1]])  # `make e2e-helm` takes all
-def test_what_helm_rendered_fits_the_oldest_and_the_newest_kubernetes(version: str) -> None:
-    for manifest in yaml.safe_load_all(kept("secured-kafka").read_text()):
-        if manifest["kind"] not in MONITORS:
+def test_what_helm_rendered_fits_the_oldest_and_the_newest_kubernetes(version: str, case: str) -> None:
+    for manifest in yaml.safe_load_all(kept(case).read_text()):
+        if manifest["kind"] not in KINDS:
             kubernetes_validate.validate(manifest, version, strict=True)

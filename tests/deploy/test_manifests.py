@@ -131,8 +131,11 @@ def test_nothing_is_to_complain_of_where_the_lake_is_in_a_bucket(check: Check, b
 
 @pytest.fixture(scope="module")
 def admitting(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    return admitted(tmp_path_factory.mktemp("admitting"))
+
+
+def admitted(folder: Path) -> list[Manifest]:
     """The example with advice at admission and certificates by cert-manager."""
-    folder = tmp_path_factory.mktemp("admitting")
     (folder / "settings.env").write_text("COHABIT_ADVISOR__ADMISSION=advise\n")
     overlay = {
         "resources": [str(EXAMPLE)],

@@ -20,6 +20,7 @@ from e2e.kube.errors import NoGo
 from e2e.kube.moves import Moved, on_target, planned, steered
 from e2e.kube.plugin import MODULE as PLUGIN
 from e2e.kube.plugin import PAGE as PLUGIN_PAGE
+from e2e.kube.plugin import VERSIONS as PLUGIN_VERSIONS
 from e2e.kube.plugin import plugin_config
 from e2e.kube.processes import answers, free_ports
 from e2e.kube.scheduler_log import SchedulerLog, scores_in, verdict, waits_s
@@ -101,7 +102,25 @@ def test_the_plugin_is_built_of_the_same_kubernetes() -> None:
     ours, theirs = (versions((module / "go.mod").read_text())[KUBERNETES] for module in (PLUGIN, MODULE))
 
     assert ours == theirs
-    assert f"{KUBERNETES} v{ours} h1:" in (PLUGIN / "go.sum").read_text()
+    assert ours.startswith(f"{next(iter(PLUGIN_VERSIONS))}.")
+
+
+@pytest.mark.parametrize("kubernetes", PLUGIN_VERSIONS)
+def test_the_plugin_is_pinned_for_each_kubernetes(kubernetes: str) -> None:
+    modfile = PLUGIN / PLUGIN_VERSIONS[kubernetes]
+    of = versions(modfile.read_text())[KUBERNETES]
+
+    assert of.startswith(f"{kubernetes}.")
+    assert f"{KUBERNETES} v{of} h1:" in modfile.with_suffix(".sum").read_text()
+    assert modfile.read_text().count(f" v0.{of.removeprefix('1.')}\n") > 30, "staging modules of another version"
+    assert f"Kubernetes {of}" in PLUGIN_PAGE.read_text()
+
+
+def test_the_plugin_stays_thin() -> None:
+    sources = [path for path in PLUGIN.rglob("*.go") if not path.name.endswith("_test.go")]
+    lines = (line.strip() for path in sources for line in path.read_text().splitlines())
+
+    assert sum(bool(line) and not line.startswith("//") for line in lines) <= 600
 
 
 def test_to_steer_the_scheduler_filters_and_looks_at_all_nodes() -> None:

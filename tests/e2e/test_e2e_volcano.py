@@ -9,25 +9,43 @@ import yaml
 
 from e2e.kube.control_plane import PAGE
 from e2e.kube.errors import NoGo
-from e2e.volcano.__main__ import configuration, main
-from e2e.volcano.clients import MODULE, MODULES, Reply, Understood, built, versions
+from e2e.volcano.__main__ import configuration, golden, main
+from e2e.volcano.clients import MODULE, MODULES, VERSIONS, Reply, Understood, built, versions
 from e2e.volcano.replies import BROKEN, OFFERED, TWINS, holds, names, request, twin_agrees
 from e2e.volcano.twin import NotDecoded, Passed
 
 
-def test_the_module_names_the_versions_that_are_built() -> None:
-    of = versions((MODULE / "go.mod").read_text())
+@pytest.mark.parametrize("release", VERSIONS)
+def test_the_module_names_the_versions_that_are_built(release: str) -> None:
+    modfile = MODULE / VERSIONS[release][0]
+    of = versions(modfile.read_text())
 
     assert of.keys() == {"go", *MODULES}
-    sums = (MODULE / "go.sum").read_text()
+    assert of["volcano"].startswith(f"{release}.")
+    sums = modfile.with_suffix(".sum").read_text()
     assert all(f"{module} v{of[name]} h1:" in sums for name, module in MODULES.items())
+
+
+@pytest.mark.parametrize("release", VERSIONS)
+def test_each_release_is_built_by_a_file_of_its_own_tag(release: str) -> None:
+    tag = VERSIONS[release][1]
+    files = {path.name: path.read_text().splitlines()[0] for path in (MODULE / "clients").glob("version_*.go")}
+
+    named = f"version_{release.replace('.', '_')}.go"
+    assert files[named] == f"//go:build {tag}" if tag else files[named].startswith("//go:build !")
+    assert len(files) == len(VERSIONS)
+
+
+def test_a_later_release_has_files_of_its_own_for_what_it_sends_otherwise() -> None:
+    assert golden("volcano-nothing.request.json", "1.14") == golden("volcano-nothing.request.json", "1.10")
+    assert golden("volcano-released-tasks.request.json", "1.14").name == "volcano-1.14-released-tasks.request.json"
 
 
 def test_without_a_go_toolchain_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(NoGo, match=r"install Go \d+\.\d+ or newer.*Volcano's extender plugin"):
-        built(lambda _: None)
+        built("1.14", lambda _: None)
 
 
 def test_volcano_gets_the_configuration_that_the_page_advises_at_the_advisors_port() -> None:
@@ -110,4 +128,4 @@ def test_the_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None
 
     said = capsys.readouterr()
     assert not said.err
-    assert {"--nodes", "--pods", "--replies", "--golden"} <= set(said.out.split())
+    assert {"--nodes", "--pods", "--replies", "--golden", "--volcano"} <= set(said.out.split())

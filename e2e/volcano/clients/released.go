@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/record"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	kube "k8s.io/kubernetes/pkg/scheduler"
 	kubeconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -64,9 +63,7 @@ func volcanoAsking(url string) prioritized {
 // newCache is Volcano's cache with nothing behind it; binding a pod to a node is noted.
 func newCache(pods int) (*cache.SchedulerCache, *util.FakeBinder) {
 	binder := util.NewFakeBinder(pods)
-	made := cache.NewCustomMockSchedulerCache(
-		"volcano", binder, util.NewFakeEvictor(0), &util.FakeStatusUpdater{}, nil, nil, &record.FakeRecorder{})
-	return made, binder
+	return newCacheOf(binder), binder
 }
 
 // extended is what kube-scheduler makes of an answer.
@@ -124,8 +121,8 @@ func kubeClient(url string, names bool) (kubeframework.Extender, error) {
 	})
 }
 
-func kubeNodes(nodes []*v1.Node) []*kubeframework.NodeInfo {
-	infos := make([]*kubeframework.NodeInfo, 0, len(nodes))
+func kubeNodes(nodes []*v1.Node) []kubeNode {
+	infos := make([]kubeNode, 0, len(nodes))
 	for _, node := range nodes {
 		info := kubeframework.NewNodeInfo()
 		info.SetNode(node)

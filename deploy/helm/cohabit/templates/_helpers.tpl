@@ -23,6 +23,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.kafka.bootstrap }}{{- $_ := set $own "COHABIT_KAFKA__BOOTSTRAP" . }}{{- end }}
 {{- with .Values.kafka.topics }}{{- $_ := set $own "COHABIT_KAFKA__TOPICS" . }}{{- end }}
 {{- with .Values.lake.uri }}{{- $_ := set $own "COHABIT_LAKE" . }}{{- end }}
+{{- if .Values.admission.enabled }}{{- $_ := set $own "COHABIT_ADVISOR__ADMISSION" .Values.admission.mode }}{{- end }}
 {{- toYaml (merge $own .Values.settings) }}
 {{- end }}
 
@@ -38,4 +39,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Name of what belongs to no namespace. */}}
 {{- define "cohabit.clusterName" -}}
 cohabit-watch{{ if ne .Release.Namespace "cohabit" }}-{{ .Release.Namespace }}{{ end }}
+{{- end }}
+
+{{/* Name of the webhook, which belongs to no namespace. */}}
+{{- define "cohabit.admissionName" -}}
+cohabit-admission{{ if ne .Release.Namespace "cohabit" }}-{{ .Release.Namespace }}{{ end }}
 {{- end }}

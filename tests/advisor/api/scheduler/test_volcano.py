@@ -50,7 +50,8 @@ def client(process: Process) -> TestClient:
     return TestClient(create_scheduler_app(Prioritizer(process.made_ready().serving)))
 
 
-EXCHANGES = ["volcano-prioritize", "volcano-nothing", *(f"volcano-released-{of}" for of in ("tasks", "bare", "empty"))]
+RELEASED = [f"{by}-released-{of}" for by in ("volcano", "volcano-1.14") for of in ("tasks", "bare", "empty")]
+EXCHANGES = ["volcano-prioritize", "volcano-nothing", *RELEASED]
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
