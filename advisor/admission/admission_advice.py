@@ -24,6 +24,7 @@ from advisor.admission.preference import (
     Listed,
     advice_patch,
     fits_annotations,
+    preferred_count,
     preferred_terms,
     with_annotation,
 )
@@ -179,7 +180,7 @@ class AdmissionAdvice:
         if pod.skipped or replies is None or problem:
             return Given("skipped", [], pod.skipped) if pod.skipped else Given("neutral", [], problem or "no_table")
         of, now_us = self._class_of(pod, replies), self.prioritizer.serving.now_us()
-        listed = self.groups.get(pod.offer.group, now_us) or self._listed(pod.needs, of, replies, began + self.late_s)
+        listed = self.groups.get(pod.offer.group, now_us) or self._listed(pod, of, replies, began + self.late_s)
         late = perf_counter() - began > self.late_s
         if late or listed is None:
             return Given("late", [], "late") if late else Given("neutral", [], "no_preference")
@@ -210,15 +211,17 @@ class AdmissionAdvice:
         table.want(of, missing=of not in replies.row_of)
         return of if of in replies.row_of else PodClass("", pending.best_effort)
 
-    def _listed(self, needs: Needs, of: PodClass, replies: Replies, until: float) -> Listed | None:
+    def _listed(self, pod: CreatedPod, of: PodClass, replies: Replies, until: float) -> Listed | None:
         """Nodes in order of points, then of costs; None where all have the same points, or none accepts the pod.
 
-        The search ends at a time of `perf_counter`, with what was found until then.
+        The search ends at a time of `perf_counter`, with what was found until then. Members of a group share the list,
+        so that it is as long as can be.
         """
         self.prioritizer.assumed.listen()
         if of not in replies.row_of or self._rooms is None:
             return None
-        rooms, rows = self._rooms, np.flatnonzero(replies.table.known)
+        rooms, rows, needs = self._rooms, np.flatnonzero(replies.table.known), pod.needs
+        most = MOST_PREFERRED if pod.offer.group else preferred_count(len(replies.table.nodes))
         points = replies.points(of, rows)
         if not len(rows) or points.min() == points.max():
             return None
@@ -233,7 +236,7 @@ class AdmissionAdvice:
             in_time = takewhile(lambda _: perf_counter() < until, among)
             return tuple(islice((one for one in in_time if rooms.takes(needs, one[0], assumed_on(one[0]))), most))
 
-        best = accepting((one for one in ranked if one[1] > 0), MOST_PREFERRED)
+        best = accepting((one for one in ranked if one[1] > 0), most)
         worst = accepting((one for one in reversed(ranked) if one[1] == 0), MOST_AVOIDED)
         return Listed(best, tuple(name for name, _ in worst)) if best else None
 

@@ -6,6 +6,7 @@ be. A term of required fields holds one value each, so a term prefers one node; 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log
 
 import msgspec
 
@@ -15,8 +16,12 @@ Json = dict[str, object]
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 WOULD_ADVISE = "cohabit.io/would-advise"
 """Annotation of mode `annotate`."""
-MOST_PREFERRED, MOST_AVOIDED = 12, 4
+FEWEST_PREFERRED, MOST_PREFERRED, MOST_AVOIDED = 4, 12, 4
 """Named nodes."""
+MISSED_SHARE = 0.05
+"""Of pods, for which kube-scheduler's sample of the nodes may have none of the preferred ones."""
+ALL_SAMPLED, FEWEST_PERCENT, PERCENT, NODES_PER_PERCENT = 100, 5, 50, 125
+"""kube-scheduler's: up to so many nodes all are scored; the share falls from PERCENT to FEWEST_PERCENT."""
 MAX_BYTES = 1850
 """Of terms; with the annotation and the parents a pod grows by less than 2,000 bytes, which are stored with it."""
 MAX_ANNOTATION_BYTES = 262_144
@@ -45,6 +50,28 @@ class Listed:
         """As annotation `cohabit.io/would-advise` has it: name=weight, and !name where a node is avoided."""
         weights = _weights(self, HIGHEST_WEIGHT - _avoiding(self, HIGHEST_WEIGHT))
         return " ".join([*(f"{name}={weight}" for name, weight in weights), *(f"!{name}" for name in self.worst)])
+
+
+def preferred_count(nodes: int) -> int:
+    """How many nodes are worth a term, which kube-scheduler matches with every node that it scores.
+
+    Args:
+        nodes: of the cluster.
+
+    Returns:
+        FEWEST_PREFERRED to MOST_PREFERRED: so many that a random sample has one of them for all but MISSED_SHARE.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0070; numFeasibleNodesToFind of k8s.io/kubernetes/pkg/scheduler/schedule_one.go.
+    """
+    percent = max(PERCENT - nodes // NODES_PER_PERCENT, FEWEST_PERCENT)
+    sampled = max(nodes * percent // 100, ALL_SAMPLED)
+    if sampled >= nodes:
+        return FEWEST_PREFERRED
+    enough = ceil(log(MISSED_SHARE) / log(1 - sampled / nodes))
+    return min(max(enough, FEWEST_PREFERRED), MOST_PREFERRED)
 
 
 def preferred_terms(listed: Listed, own_weight: int = 0) -> tuple[Json, ...]:

@@ -16,6 +16,7 @@ from advisor.admission.preference import (
     PREFERRED,
     Listed,
     advice_patch,
+    preferred_count,
     preferred_terms,
     with_annotation,
 )
@@ -146,3 +147,10 @@ def test_a_weight_below_four_leaves_no_room() -> None:
 )
 def test_keys_are_escaped(metadata: dict[str, Any], path: str) -> None:
     assert with_annotation({"metadata": metadata}, "cohabit.io/advice", "x")["path"] == path
+
+
+@pytest.mark.parametrize(
+    ("nodes", "count"), [(1, 4), (100, 4), (200, 5), (1_000, 6), (2_500, 9), (5_000, 12), (15_000, 12)]
+)
+def test_as_many_nodes_are_preferred_as_the_schedulers_sample_makes_necessary(nodes: int, count: int) -> None:
+    assert preferred_count(nodes) == count
