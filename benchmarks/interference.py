@@ -24,8 +24,9 @@ from benchmarks.interference_files import (
 from benchmarks.interference_scores import Judged, Said, scores
 from benchmarks.pair_baselines import PAIR_BASELINES, Predict, Seen
 from benchmarks.pair_blend import fit_pair_blend
+from benchmarks.pair_newcomers import newcomers, predict_newcomers
 from benchmarks.runner import OURS, Benchmark, Result
-from benchmarks.window_baselines import WINDOW_BASELINES, Regressor
+from benchmarks.window_baselines import WINDOW_BASELINES, Maker
 from models.calibration.conformal import conformal_quantile
 from models.challengers.pair_model import Cells, PairConfig, describe
 from models.data.dataset import Dataset
@@ -107,7 +108,8 @@ def judge_windows(windows: Windows, progress: Progress) -> tuple[Ints, Judged]:
     for number, split in enumerate(splits, 1):
         seen, unseen = np.flatnonzero(split.train), np.flatnonzero(split.test)
         methods = {OURS: partial(ours_of_windows, windows, seen, unseen)} | {
-            name: partial(_baseline_of_windows, make, windows, seen, unseen) for name, make in WINDOW_BASELINES.items()
+            name: partial(_baseline_of_windows, makers, windows, seen, unseen)
+            for name, makers in WINDOW_BASELINES.items()
         }
         parts.append((unseen, _said_by(methods, f"fold {number} of {len(splits)}", progress)))
     rows, said = _together(parts)
@@ -163,14 +165,17 @@ def _inner_groups(windows: Windows, seen: Ints, unseen: Ints) -> Ints:
     return np.arange(len(seen)) * TIME_BLOCKS // len(seen)
 
 
-def _baseline_of_windows(make: Callable[[], Regressor], windows: Windows, seen: Ints, unseen: Ints) -> Said:
-    """A baseline on all rows, its bound from errors on one inner fold that it did not see."""
+def _baseline_of_windows(makers: Sequence[Maker], windows: Windows, seen: Ints, unseen: Ints) -> Said:
+    """A baseline on all rows, its setting and its bound by the inner folds that ours is judged on."""
     x, y = windows.features, windows.log_label
-    log_mean = make().fit(x[seen], y[seen]).predict(x[unseen])
-    fold = leave_group_out(_inner_groups(windows, seen, unseen), folds=FOLDS)[0]
-    learnt, left = seen[fold.train], seen[fold.test]
-    error = y[left] - make().fit(x[learnt], y[learnt]).predict(x[left])
-    return Said(log_mean, log_mean + max(0.0, conformal_quantile(error, LEVEL)))
+    errors = np.empty((len(makers), len(seen)))
+    for fold in leave_group_out(_inner_groups(windows, seen, unseen), folds=FOLDS):
+        learnt, left = seen[fold.train], seen[fold.test]
+        for error, make in zip(errors, makers, strict=True):
+            error[fold.test] = y[left] - make().fit(x[learnt], y[learnt]).predict(x[left])
+    best = int(np.abs(errors).mean(axis=1).argmin())
+    log_mean = makers[best]().fit(x[seen], y[seen]).predict(x[unseen])
+    return Said(log_mean, log_mean + max(0.0, conformal_quantile(errors[best], LEVEL)))
 
 
 def judge_pairs(
@@ -182,7 +187,7 @@ def judge_pairs(
     parts = []
     for number, split in enumerate(splits, 1):
         seen, asked = Seen(entities.cells.take(split.train), standard), entities.cells.take(split.test)
-        methods = {OURS: partial(_ours_of_pairs, seen.cells, asked, described, rng)} | {
+        methods = {OURS: partial(_ours_of_pairs, seen, asked, described, rng)} | {
             name: partial(_baseline_of_pairs, fit, seen, asked) for name, fit in PAIR_BASELINES.items()
         }
         said_here = _said_by(methods, f"fold {number} of {len(splits)}", progress)
@@ -193,8 +198,12 @@ def judge_pairs(
     return rows, Judged(pairs.log_slowdown[rows], cluster, said, choice=victim)
 
 
-def _ours_of_pairs(cells: Cells, asked: Cells, described: Floats, rng: np.random.Generator) -> Said:
-    ours = fit_pair_blend(cells, described, PairConfig(), rng).predict(asked.victim, asked.aggressor, rng)
+def _ours_of_pairs(seen: Seen, asked: Cells, described: Floats, rng: np.random.Generator) -> Said:
+    new = newcomers(seen.cells, asked)
+    if new is None:
+        ours = fit_pair_blend(seen.cells, described, PairConfig(), rng).predict(asked.victim, asked.aggressor, rng)
+    else:
+        ours = predict_newcomers(seen.cells, (described, seen.profiles), asked, new, rng)
     return Said(ours.log_mean, ours.upper)
 
 

@@ -120,7 +120,7 @@ def fit_pair_blend(cells: Cells, described: Floats, config: PairConfig, rng: np.
         product=fit_own_product(cells, len(described)),
         share=share,
         unseen=_share(placed, product, cells.log_slowdown),
-        stretch=(_stretch(-error / below, config.level), _stretch(error / above, config.level)),
+        stretch=(stretch(-error / below, config.level), stretch(error / above, config.level)),
     )
 
 
@@ -152,5 +152,6 @@ def _margins(said: PairPrediction) -> tuple[Floats, Floats]:
     return np.maximum(below, SMALLEST_MARGIN), np.maximum(above, SMALLEST_MARGIN)
 
 
-def _stretch(scores: Floats, level: float) -> float:
+def stretch(scores: Floats, level: float) -> float:
+    """How much wider (n,) scores, errors over margins, ask a margin to be at the level, within limits."""
     return float(np.clip(conformal_quantile(scores, level), LEAST_STRETCH, MAX_STRETCH))

@@ -133,6 +133,32 @@ def beyond(value: NDArray[np.float64], quantile: float) -> Split:
     return Split(train=~high, test=high)
 
 
+def axis_ends(values: NDArray[np.float64], *, axes: int, share: float) -> list[Split]:
+    """Judge rows at one end of what varies most, by models of the others: what lies beyond all that is known.
+
+    Args:
+        values: (n, k) finite, n >= 2; standardised here.
+        axes: how many principal axes, at most.
+        share: of the rows at each of the two ends, in (0, 0.5).
+
+    Returns:
+        Two splits an axis, the axis with most variance first; none where an end holds fewer rows than half its share or
+        more than twice that, as of columns with few values.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0073-far-rows.md; principal axes, Pearson 1901.
+    """
+    width = values.std(axis=0)
+    standard = (values - values.mean(axis=0)) / np.where(width > 0, width, 1.0)
+    _, axis = np.linalg.eigh(standard.T @ standard)
+    placed = standard @ axis[:, ::-1][:, :axes]
+    low, high = np.quantile(placed, [share, 1 - share], axis=0)
+    found = [end for i, at in enumerate(placed.T) for end in (at <= low[i], at >= high[i])]
+    return [held_apart(end) for end in found if share / 2 < end.mean() < 2 * share]
+
+
 def held_apart(flag: Flags) -> Split:
     """Judge the flagged rows, learn from the others.
 

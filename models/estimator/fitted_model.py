@@ -9,7 +9,7 @@ from models.bundle.margins import Margins, without_apps
 from models.calibration.conformal import Calibration
 from models.errors import ModelsError
 from models.forms.co_runner_choice import Choice
-from models.forms.novelty import Novelty
+from models.forms.novelty import Novelty, Widths
 from models.forms.power_law import Trend
 from models.forms.pressure_base import BaseTerms
 from models.forms.tree_arrays import Forest
@@ -19,15 +19,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Beyond:
-    """What is said of rows like none learnt from.
+    """What is said of rows farther from those learnt from than groups left out were.
 
     Args:
-        limit: which rows those are.
+        limit: how far a row is.
+        widths: from which distance on it is far, and how wide its bound.
         start: trend they start from.
         residual: trees on top of it.
     """
 
     limit: Novelty
+    widths: Widths
     start: Trend
     residual: Forest
 

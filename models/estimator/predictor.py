@@ -16,7 +16,7 @@ from models.errors import BundleCorrupt, InconsistentDataset
 from models.estimator.fitted_model import Placement
 from models.estimator.onnx_session import load_graph
 from models.forms.co_runner_choice import Choice
-from models.forms.novelty import Novelty, distance, widening
+from models.forms.novelty import Novelty, Widths, distance, widening
 from models.forms.power_law import Trend, trend_inputs
 from models.forms.pressure_base import BaseTerms, base_sum
 
@@ -111,9 +111,9 @@ class Predictor:
             return Prediction(base_sum, log_mean, spread, np.zeros(len(rows)))
         apart = distance(rows, self.far.limit)
         beyond = on_trend(self.far.mean, self.far.trend, rows)
-        far = apart > 1
+        far = apart > self.far.widths.reach
         base_sum, log_mean = np.where(far, beyond[0], base_sum), np.where(far, beyond[1], log_mean)
-        return Prediction(base_sum, log_mean, spread * widening(apart), apart)
+        return Prediction(base_sum, log_mean, spread * widening(apart, self.far.widths), apart)
 
     def log_choice(self, together: Floats, features: Callable[[Ints], Floats]) -> Floats:
         """Log slowdown that nodes are compared by.
@@ -160,9 +160,10 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Far:
-    """Which rows are far from those learnt from, and the graph and trend that speak of them."""
+    """Which rows are far, the graph and trend that speak of them, and how wide bounds are."""
 
     limit: Novelty
+    widths: Widths
     mean: Ensemble
     trend: Trend
 
@@ -184,7 +185,7 @@ def on_base(mean: Ensemble, rows: Floats, share: float = 1.0) -> tuple[Floats, F
 def on_trend(mean: Ensemble, trend: Trend, rows: Floats) -> tuple[Floats, Floats]:
     """(n,) excess ratio of the trend and (n,) log slowdown of its graph, for (n, d) imputed rows."""
     said = mean.predict(np.hstack([rows, trend_inputs(rows, trend)]))
-    return np.expm1(said["trend_sum"]), said["trend_sum"] + said["tree_raw"]
+    return np.expm1(said["trend_sum"]), np.clip(said["trend_sum"] + said["tree_raw"], *trend.within)
 
 
 def open_predictor(bundle: Bundle, model: str) -> Predictor:
@@ -228,7 +229,7 @@ def predictor_of_fitted(placement: Placement, graphs: Mapping[str, bytes]) -> Pr
     """The predictor of a model just trained and its exported graphs."""
     trend = placement.terms if isinstance(placement.terms, Trend) else None
     beyond = placement.beyond
-    far = None if beyond is None else Far(beyond.limit, load_graph(graphs["beyond"]), beyond.start)
+    far = None if beyond is None else Far(beyond.limit, beyond.widths, load_graph(graphs["beyond"]), beyond.start)
     own = None if placement.familiar is None else Own(placement.familiar.share, load_graph(graphs[FAMILIAR]))
     terms = placement.terms if isinstance(placement.terms, BaseTerms) else None
     return Predictor(

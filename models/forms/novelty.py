@@ -16,6 +16,8 @@ Ints = NDArray[np.int64]
 
 CHUNK = 256
 """Rows at a time, so that distances stay in the processor's cache."""
+WIDEST = 3.0
+"""Margins of rows at any distance grow no more than this, unless errors of far rows ask for it."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,34 @@ def on_axes(features: Floats, novelty: Novelty) -> Floats:
     return placed
 
 
-def widening(apart: Floats) -> Floats:
-    """(n,) distances -> (n,) what a bound's margin is multiplied with: 1 up to the limit, the distance beyond it."""
-    return np.maximum(apart, 1.0)
+@dataclass(frozen=True)
+class Widths:
+    """How bounds widen with distance, all in limits, >= 1.
+
+    Args:
+        usual: distance that half the rows of groups left out had: up to it errors are those calibrated on.
+        reach: distance that few of them had: farther rows are far.
+        far: what margins of far rows are multiplied with at least, as their errors were larger than those of others.
+    """
+
+    usual: float
+    reach: float
+    far: float
+
+
+def widening(apart: Floats, widths: Widths) -> Floats:
+    """What a bound's margin is multiplied with.
+
+    Args:
+        apart: (n,) distances, in limits.
+        widths: of the model.
+
+    Returns:
+        (n,) the distance over the usual one, from 1 to WIDEST; of far rows no less than `widths.far`.
+
+    Raises:
+        Nothing.
+
+    Source: ours, docs/decisions/0073-far-rows.md.
+    """
+    return np.maximum(np.clip(apart / widths.usual, 1.0, WIDEST), np.where(apart > widths.reach, widths.far, 1.0))

@@ -19,7 +19,8 @@ Ints = NDArray[np.int64]
 class Trend:
     """intercept + sum of weights[i] x signed log of features[:, columns[i]] / scales[i], missing as fills[i].
 
-    With a surface `near`, there is one weight more, the last, for its value.
+    A signed log counts as `low` below and as `high` above: a counter ten times what was ever seen says no more than
+    that it is beyond. For each surface of `near` there is one weight more, at the end, for its value.
     """
 
     columns: Ints
@@ -27,7 +28,11 @@ class Trend:
     fills: Floats
     weights: Floats
     intercept: float
-    near: Near | None = None
+    low: Floats
+    high: Floats
+    near: tuple[Near, ...] = ()
+    within: tuple[float, float] = (-np.inf, np.inf)
+    """Smallest and largest log slowdown that is said of any row, trees included."""
 
 
 def signed_log(values: Floats, scales: Floats) -> Floats:
@@ -43,16 +48,16 @@ def trend_inputs(features: Floats, trend: Trend) -> Floats:
         trend: k columns below d.
 
     Returns:
-        (n, k) signed logs, finite where the features are not infinite; with a surface, its value in one column more.
+        (n, k) signed logs from low to high, finite; the value of each surface in one column more.
 
     Raises:
         IndexError: a column lies outside features.
 
-    Source: ours, docs/decisions/0016-blend.md.
+    Source: ours, docs/decisions/0016-blend.md and 0073-far-rows.md.
     """
     values = features[:, trend.columns]
-    logs = signed_log(np.where(np.isnan(values), trend.fills, values), trend.scales)
-    return logs if trend.near is None else np.column_stack([logs, near_value(logs, trend.near)])
+    logs = np.clip(signed_log(np.where(np.isnan(values), trend.fills, values), trend.scales), trend.low, trend.high)
+    return np.column_stack([logs, *(near_value(logs, near) for near in trend.near)]) if trend.near else logs
 
 
 def trend_sum(inputs: Floats, trend: Trend) -> Floats:

@@ -19,7 +19,6 @@ from models.data.dataset import Dataset
 from models.data.impute import impute, training_medians
 from models.data.splits import Split, leave_group_out
 from models.estimator.fitted_model import Beyond, Placement
-from models.forms.novelty import widening
 from models.forms.power_law import Trend
 from models.forms.pressure_base import BaseTerms, base_sum
 from models.forms.tree_arrays import Forest, parse_forest
@@ -137,7 +136,7 @@ def train(data: Dataset, config: TrainConfig) -> Trained:
 def _fit_mean(known: Dataset, folds: list[Split], config: TrainConfig) -> Mean:
     if not known.base.any():
         blend = fit_blend(known, folds, seed=config.seed, threads=config.threads)
-        return Mean(blend.start, blend.forest, blend.log_mean, blend.beyond, widening(blend.distance))
+        return Mean(blend.start, blend.forest, blend.log_mean, blend.beyond, blend.widening)
     terms = fit_base_of(known, config)
     rounds, out_of_fold = out_of_fold_mean(known, folds, config)
     residual = fit_residual(known, terms, replace(config, rounds=rounds))

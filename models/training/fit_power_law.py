@@ -17,6 +17,8 @@ PENALTIES = np.logspace(-3, 4, 15)
 FOLDS = 5
 SCALES = (0.5, 0.1)
 """Quantiles of the sizes above zero."""
+REACH = 0.25
+"""A trend goes on beyond the values seen for this share of their range, and so does what is said."""
 
 
 def fit_trend(features: Floats, log_slowdown: Floats, weight: Floats, group: Groups) -> Trend:
@@ -52,12 +54,20 @@ def fit_trend(features: Floats, log_slowdown: Floats, weight: Floats, group: Gro
     width[width == 0] = 1.0
     fitted = _ridge((logs - centre) / width, log_slowdown, weight, group)
     weights = np.asarray(fitted.coef_, np.float64) / width
-    return Trend(kept, scales, fills, weights, float(fitted.intercept_) - float(centre @ weights))
+    low, high = reached(logs)
+    return Trend(kept, scales, fills, weights, float(fitted.intercept_) - float(centre @ weights), low, high)
+
+
+def reached(values: Floats) -> tuple[Floats, Floats]:
+    """Smallest and largest of (n,) or (n, k) values along the first axis, and REACH of their range beyond."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    return low - REACH * (high - low), high + REACH * (high - low)
 
 
 def _level(log_slowdown: float) -> Trend:
     """A trend that is the same everywhere: one column that counts for nothing, since a graph needs one."""
-    return Trend(np.zeros(1, np.int64), np.ones(1), np.zeros(1), np.zeros(1), log_slowdown)
+    nothing = np.zeros(1)
+    return Trend(np.zeros(1, np.int64), np.ones(1), nothing, nothing, log_slowdown, nothing, nothing)
 
 
 def scaled(trend: Trend, factor: float) -> Trend:
@@ -66,8 +76,8 @@ def scaled(trend: Trend, factor: float) -> Trend:
 
 
 def with_near(trend: Trend, near: Near, weight: float) -> Trend:
-    """A trend without a surface, and a surface times a weight."""
-    return replace(trend, weights=np.append(trend.weights, weight), near=near)
+    """A trend, and one surface more times a weight."""
+    return replace(trend, weights=np.append(trend.weights, weight), near=(*trend.near, near))
 
 
 def _scales(values: Floats, quantile: float) -> Floats:

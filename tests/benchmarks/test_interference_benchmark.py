@@ -12,7 +12,9 @@ import pytest
 from benchmarks.interference import BENCHMARK, splits_of, splits_of_pairs
 from benchmarks.interference_files import UnusableFile, UnwritableFile, read_pairs, read_windows
 from benchmarks.interference_scores import Judged, Said, scores
+from benchmarks.pair_newcomers import PRIOR, aggressor_of, best_shares, newcomers
 from benchmarks.runner import main
+from models.challengers.pair_model import Cells
 from models.forms.novelty import distance
 from models.training.fit_novelty import fit_novelty
 
@@ -69,7 +71,10 @@ def test_windows_are_judged_by_every_method(tmp_path: Path, capsys: pytest.Captu
     found = last_line(capsys)
     said = pd.read_csv(out)
 
-    assert list(found) == ["ours", "constant", "huber_linear", "k_nearest", "plain_lightgbm", "random_forest", "ridge"]
+    assert list(found) == [
+        "ours", "constant", "huber_linear", "k_nearest", "main_effects", "nearest_profile", "plain_lightgbm",
+        "random_forest", "rank_1", "ridge",
+    ]  # fmt: skip
     assert all(name + end in figures for figures in found.values() for name in FIGURES for end in ("", "_lo", "_hi"))
     assert "mae_log_above_ours_lo" in found["ridge"]
     assert found["ours"]["r2_log"] > 0.8
@@ -368,3 +373,35 @@ def test_campaigns_left_out_are_hardly_ever_flagged(runs: pd.DataFrame) -> None:
     flagged = sum((campaign == c).sum() * far_share(runs, campaign != c, campaign == c) for c in campaign.unique())
 
     assert flagged / len(runs) <= 0.05
+
+
+def greed_and_pain(workloads: int) -> Cells:
+    """Every pair once; some press harder than others, all suffer alike."""
+    victim, aggressor = (each.ravel() for each in np.mgrid[:workloads, :workloads])
+    return Cells(victim, aggressor, 0.1 * aggressor + 0.01 * victim)
+
+
+@pytest.mark.parametrize("probes", [0, 2])
+def test_a_workload_with_few_pairs_in_a_role_is_a_newcomer_there(probes: int) -> None:
+    cells = greed_and_pain(6)
+    asked = (cells.aggressor == 3) & (cells.victim >= probes)
+
+    new = newcomers(cells.take(~asked), cells.take(asked))
+
+    assert new is not None
+    assert (new.role, new.probes) == (aggressor_of, probes)
+
+
+def test_pairs_of_workloads_that_are_known_are_none_of_newcomers() -> None:
+    cells = greed_and_pain(6)
+    asked = np.arange(36) % 5 == 0
+
+    assert newcomers(cells.take(~asked), cells.take(asked)) is None
+
+
+def test_shares_go_to_the_part_that_errs_and_misleads_least() -> None:
+    truth, choice = np.linspace(0, 1, 300), np.arange(300) % 3
+    said = np.column_stack([truth[::-1], truth + 0.01, np.full(300, 0.5), truth[::-1]])
+
+    assert best_shares(said, truth, choice).tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert PRIOR[1] <= best_shares(said[:3], truth[:3], choice[:3])[1] < 1.0

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from features.schema.tables import TRAINING
+from models.data.splits import axis_ends
 from models.evaluation.protocols import HIGH_PRESSURE, RANDOMISED, Asked, Depth, combinations, protocol, read_keys
 
 HOUR_US = 3_600_000_000
@@ -134,3 +135,16 @@ def test_rows_of_one_app_node_and_day_depend_on_each_other() -> None:
     days = read_keys(training(hours=48.0)).app_node_day
     assert np.array_equal(found["S1"].cluster, days)
     assert len(np.unique(days)) > len(np.unique(found["S2"].cluster)) == 6
+
+
+def test_each_end_of_what_varies_most_is_left_out_in_turn() -> None:
+    rng = np.random.default_rng(0)
+    along = rng.normal(size=400)
+    values = np.column_stack([along, along + 0.1 * rng.normal(size=400), rng.normal(size=400)])
+
+    first, second, *others = axis_ends(values, axes=2, share=0.25)
+
+    assert {float(np.sign(along[split.test].mean())) for split in (first, second)} == {-1.0, 1.0}
+    assert all(90 <= split.test.sum() <= 110 and (split.train ^ split.test).all() for split in (first, second, *others))
+    assert len(others) == 2
+    assert axis_ends(np.ones((20, 2)), axes=2, share=0.25) == []

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.data.dataset import Dataset
-from models.forms.novelty import Novelty, distance, widening
+from models.forms.novelty import WIDEST, Novelty, Widths, distance, widening
 from models.training.fit import TrainConfig, fit_placement
 from models.training.fit_novelty import MAX_POINTS, fit_novelty
-from models.training.stacking import ON_TREND, PRIOR, far_weights
+from models.training.fit_power_law import REACH
+from models.training.stacking import ON_TREND, PRIOR, LeftOut, far_weights
 from models.training.trainer import open_fitted
 
 Floats = NDArray[np.float64]
@@ -137,26 +138,30 @@ def test_where_nothing_tells_groups_apart_nothing_is_far(features: Floats, group
     assert fit_novelty(features, group, free=np.ones(features.shape[1], np.bool_), seed=0) is None
 
 
-def test_margins_widen_beyond_the_limit_and_never_narrow() -> None:
-    assert widening(np.array([0.0, 0.5, 1.0, 3.0])).tolist() == [1.0, 1.0, 1.0, 3.0]
+def test_margins_widen_beyond_the_limit_as_far_rows_need_and_stay_finite() -> None:
+    apart = np.array([0.0, 1.0, 3.0, 4.5, 1e9])
+
+    assert widening(apart, Widths(1.0, 1.0, 1.5)).tolist() == [1.0, 1.0, 3.0, 3.0, WIDEST]
+    assert widening(apart, Widths(2.0, 4.0, 4.0)).tolist() == [1.0, 1.0, 1.5, 4.0, 4.0]
 
 
-def test_far_rows_are_left_to_the_trend_unless_it_goes_astray() -> None:
-    truth = np.linspace(0, 1, 50)
-    fair = np.tile(truth[:, None] + 0.1, len(PRIOR))
-    astray = truth[:, None] + np.where(ON_TREND, 0.5, -1.0)  # 0.2 off together, 0.5 by the trend alone
-
-    told, kept = far_weights(PRIOR, fair, truth), far_weights(PRIOR, astray, truth)
-
-    assert (told[~ON_TREND] == 0).all()
-    assert told.sum() == pytest.approx(1)
-    assert (kept == PRIOR).all()
+def left_out(truth: Floats, error: Floats) -> LeftOut:
+    """Two ends left out, the parts as far off as `error` says."""
+    rng = np.random.default_rng(0)
+    said = truth[:, None] + error * rng.choice([-1.0, 1.0], (len(truth), len(PRIOR)))
+    return LeftOut(said, truth, np.full(len(truth), 2.0), np.arange(len(truth)) % 2)
 
 
-def test_without_far_rows_to_learn_from_far_rows_are_left_to_the_trend() -> None:
-    nothing = far_weights(PRIOR, np.zeros((0, len(PRIOR))), np.zeros(0))
+@pytest.mark.parametrize("better", [ON_TREND, ~ON_TREND], ids=["the trend goes on", "the trend goes astray"])
+def test_far_rows_are_left_to_what_did_well_beyond_an_end_of_all_others(better: NDArray[np.bool_]) -> None:
+    weights = far_weights(PRIOR, left_out(np.linspace(0, 1, 200), np.where(better, 0.05, 1.0)))
 
-    assert (nothing[~ON_TREND] == 0).all()
+    assert weights[better].sum() > 0.9
+    assert weights.sum() == pytest.approx(1)
+
+
+def test_without_far_rows_to_learn_from_far_rows_are_as_others() -> None:
+    assert (far_weights(PRIOR, left_out(np.zeros(3), np.ones(len(PRIOR)))) == PRIOR).all()
 
 
 def test_the_trained_model_says_what_is_far_and_widens_its_bound() -> None:
@@ -176,12 +181,14 @@ def test_the_trained_model_says_what_is_far_and_widens_its_bound() -> None:
         time=np.arange(n),
     )
     predictor = open_fitted(fit_placement(data, TrainConfig(folds=3, spread_rounds=10)))
-    far = features.copy()
+    far, farther = features.copy(), features.copy()
     far[:, 0] *= np.exp(5)
+    farther[:, 0] *= 1e30
 
     near_said, far_said = predictor.predict(features), predictor.predict(far)
 
     assert (near_said.distance <= 1).mean() > 0.9
     assert (far_said.distance > 1).all()
-    assert far_said.log_mean.min() > log.max()  # the trend goes on where trees would stop
+    assert np.median(far_said.log_mean) > np.quantile(log, 0.9)
     assert np.median(far_said.spread) > np.median(near_said.spread)
+    assert predictor.predict(farther).log_mean.max() <= log.max() + REACH * np.ptp(log)

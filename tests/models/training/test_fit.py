@@ -48,12 +48,14 @@ def placement(data: Dataset) -> Placement:
     return fit_placement(data, QUICK)
 
 
-def counterfactual_rows(data: Dataset, rng: np.random.Generator) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Rows mixed from the data, the same rows under more pressure and less headroom, and where pressure rose."""
+def counterfactual_rows(
+    data: Dataset, rng: np.random.Generator, *, far: float
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Rows mixed from the data and made larger, the same under more pressure and less headroom, and where it rose."""
     n = 20_000
-    calm = np.column_stack([rng.choice(column, n) for column in data.features.T]) * rng.uniform(0.5, 2, (n, 6))
+    calm = np.column_stack([rng.choice(column, n) for column in data.features.T]) * rng.uniform(0.5, 2, (n, 6)) * far
     calm[:, :3] = np.nan_to_num(calm[:, :3])
-    more: Floats = rng.exponential(0.3, (n, 3)) * (rng.random((n, 3)) < 0.5)
+    more: Floats = far * rng.exponential(0.3, (n, 3)) * (rng.random((n, 3)) < 0.5)
     pressed = calm.copy()
     pressed[:, :3] += more
     pressed[:, 3] -= rng.exponential(0.3, n) * (rng.random(n) < 0.5)
@@ -61,14 +63,14 @@ def counterfactual_rows(data: Dataset, rng: np.random.Generator) -> tuple[Floats
 
 
 @pytest.mark.parametrize("config", [QUICK, replace(QUICK, objective="regression")], ids=["huber", "l2"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("seed", "far"), [(1, 1.0), (2, 1.0), (3, 1.0), (1, 20.0), (2, 1e4)])
 def test_more_pressure_never_lowers_and_base_pressure_always_raises_what_is_served(
-    placements: Draw, config: TrainConfig, seed: int
+    placements: Draw, config: TrainConfig, seed: int, far: float
 ) -> None:
     data = placements(seed)
     trained = fit_placement(data, replace(config, min_rows_in_leaf=3 + seed))
     served = predictor(trained)
-    calm, pressed, rose = counterfactual_rows(data, np.random.default_rng(seed))
+    calm, pressed, rose = counterfactual_rows(data, np.random.default_rng(seed), far=far)
 
     before, after = served.predict(calm), served.predict(pressed)
 

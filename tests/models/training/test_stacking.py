@@ -80,10 +80,11 @@ def test_a_power_law_is_found_and_goes_on_beyond_what_was_seen() -> None:
     x = np.exp(rng.uniform(6, 9, (400, 1)))
     trend = fit_trend(x, 0.5 * np.log(x[:, 0]), np.ones(400), np.arange(400) // 40)
 
-    far = np.exp(np.array([[10.0], [11.0]]))
+    near, far, farther = np.exp(np.array([[9.7], [11.0], [700.0]]))
 
-    truth, last_seen = 0.5 * np.log(far[:, 0]), 0.5 * np.log(x.max())
-    assert (np.abs(trend_of(far, trend) - truth) < 0.5 * np.abs(last_seen - truth)).all()
+    truth, last_seen = 0.5 * np.log(near), 0.5 * np.log(x.max())
+    assert np.abs(trend_of(near[None], trend) - truth) < 0.5 * np.abs(last_seen - truth)
+    assert trend_of(far[None], trend) == trend_of(farther[None], trend)  # a quarter of the range beyond it says no more
 
 
 @pytest.mark.parametrize(("rows", "columns", "noise"), [(400, 3, 0.5), (60, 40, 2.0), (50, 80, 1.0)])
