@@ -49,8 +49,8 @@ WAIT_S = 0.2
 NICENESS = 5
 LISTEN_S = 0.01
 """Between looks for assumed pods."""
-COUNT_SHARE, COUNT_BURST_S = 0.05, 1.0
-"""Budget of exact counts: a twentieth of a core, and a second in a burst, enough for thousands of nodes."""
+COUNT_SHARE, COUNT_BURST_S = 0.1, 2.0
+"""Budget of exact counts: a tenth of a core, and two seconds in a burst, enough for thousands of nodes."""
 ENDED_WITHIN_S = 2.0
 
 
