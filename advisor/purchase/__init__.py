@@ -1,0 +1,1 @@
+"""Purchases: which machines, how many of each, and how far their cost is from the least possible. Kernels."""
