@@ -24,6 +24,7 @@ from advisor.ui.views.finance.bills import bill_pages
 from advisor.ui.views.finance.close_month import closing_pages
 from advisor.ui.views.finance.prices import PLACE, price_pages
 from advisor.ui.views.finance.quotes import quote_pages
+from advisor.ui.views.planner.capacity import capacity_pages
 from advisor.ui.views.sre.cluster import cluster_routes
 from advisor.ui.views.sre.freeze import Freezing, freeze_routes
 from advisor.ui.views.sre.node import node_routes
@@ -63,6 +64,7 @@ def create_pages(
         cluster_routes(pages, serving),
         node_routes(pages, serving),
         victim_pages(pages, serving, office),
+        capacity_pages(pages, serving),
         proposal_pages(pages, office),
         deciding_pages(office),
         bill_pages(pages, bills),

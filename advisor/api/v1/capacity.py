@@ -1,4 +1,4 @@
-"""Capacity: what nodes offer to best-effort containers, as JSON."""
+"""Capacity: what nodes offer to best-effort containers, demand and purchases, as JSON."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +9,15 @@ from fastapi import APIRouter, Query
 from advisor.api.http.base_schema import Body
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
+from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PurchaseReport
 from advisor.capacity.offer_file import NewestOffers, OfferReport
 from advisor.capacity.offers import NodeOffer
 from advisor.errors import Unavailable
 
 WHO: tuple[Role, ...] = ("planner", "scheduler", "sre", "admin")
 """Roles that may read offers."""
+PLANNERS: tuple[Role, ...] = ("planner", "sre", "finance", "admin")
+"""Roles that may read demand and purchases."""
 MOST = 5000
 """Offers in one reply."""
 
@@ -92,6 +95,7 @@ def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
         now_us: the clock.
     """
     router, newest = APIRouter(), NewestOffers(snapshots)
+    forecasts, purchases = NewestCapacity(snapshots, ForecastReport), NewestCapacity(snapshots, PurchaseReport)
 
     @router.get("/v1/capacity/headroom", responses=refusals(422, 503))
     @allowed(*WHO)
@@ -115,6 +119,18 @@ def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
             offers=[_offer(one) for one in found[:limit]],
             corrections=[] if report.stale(0, now) else [_correction(one) for one in report.corrections],
         )
+
+    @router.get("/v1/capacity/forecast", responses=refusals(503))
+    @allowed(*PLANNERS)
+    def forecast() -> ForecastReport:
+        """Forecast demand and days until full by pool and resource, as published last."""
+        return forecasts.published()
+
+    @router.get("/v1/capacity/purchases", responses=refusals(503))
+    @allowed(*PLANNERS)
+    def purchase() -> PurchaseReport:
+        """The purchase plan that was published last."""
+        return purchases.published()
 
     return router
 

@@ -8,6 +8,11 @@ TERMS = {
     "charge record": "One priced amount of one account, container, resource and hour.",
     "change freeze": "State in which no plan is created, approved or exported.",
     "cost estimate": "What a container would cost before it runs.",
+    "days until full": "Days until demand for a resource reaches the capacity of its pool.",
+    "headroom": (
+        "CPU and memory of a node that best-effort containers may use until a time, in addition to those that are "
+        "there."
+    ),
     "holdout": "Pods or plan steps that are drawn at random and get no advice, as control group.",
     "idle cost": "Pool cost that no container reserved or used.",
     "neighbour": "Other container on the same node.",

@@ -76,6 +76,7 @@ PLACES = (
     Place("/ui/cluster", "Cluster", "c"),
     Place("/ui/victims", "Victims", "v"),
     Place("/ui/plans", "Plans", "p"),
+    Place("/ui/capacity", "Capacity", "k"),
     Place("/ui/bills", "Bills", "b"),
     Place("/ui/prices", "Prices", "m"),
     Place("/ui/quotes", "Cost estimates", "q"),

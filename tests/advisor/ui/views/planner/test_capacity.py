@@ -1,0 +1,179 @@
+"""The page of capacity in a real browser: demand, days until full, orders by date and what limits them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from advisor.capacity.capacity_reports import (
+    CostChange,
+    DaysUntilFull,
+    DemandSeries,
+    ForecastReport,
+    PeriodShortage,
+    PlannedOrder,
+    PurchaseReport,
+    SeriesPoint,
+    read_capacity_report,
+    write_capacity_report,
+)
+from advisor.capacity.offer_file import OfferReport, write_offers
+from advisor.capacity.offers import NodeOffer
+from advisor.ui.views.planner.fan_chart import HEIGHT, WIDTH, fan_chart
+from tests.advisor.ui.bench import Bench, bench
+from tests.advisor.ui.visits import Visit, visiting
+
+HOUR_US = 3600 * 10**6
+
+
+def point(hour: int, low: float, middle: float, high: float) -> SeriesPoint:
+    return SeriesPoint(at_us=hour * HOUR_US, low=low, middle=middle, high=high)
+
+
+def series(pool: str = "std", capacity: float | None = 200.0) -> DemandSeries:
+    return DemandSeries(
+        pool=pool,
+        resource="cpu",
+        kind="request",
+        unit="cores",
+        model="MSTL",
+        capacity=capacity,
+        measured=48,
+        past=tuple(point(hour, 100 + hour, 100 + hour, 100 + hour) for hour in range(48)),
+        future=tuple(point(hour, 90 + hour, 100 + hour, 120 + hour) for hour in range(48, 96)),
+        peak_p50=195.0,
+        peak_p95=215.5,
+        full=DaysUntilFull(low=1.2, middle=2.1, high=None),
+    )
+
+
+def forecast(now_us: int) -> ForecastReport:
+    said = ("requests grow by 3 % a month, said eve",)
+    return ForecastReport(
+        cluster="shop", at_us=now_us - HOUR_US, created_us=now_us, horizon_h=48, inputs=said, series=(series(),)
+    )
+
+
+def plan(now_us: int) -> PurchaseReport:
+    dates = {"order_by": "2027-01-04", "deliver_by": "2027-02-15"}
+    return PurchaseReport(
+        cluster="shop",
+        at_us=now_us - HOUR_US,
+        created_us=now_us,
+        unit="EUR",
+        risk=0.05,
+        risk_stated=0.04,
+        orders=(PlannedOrder(sku="m-large", count=12, rack="r1", cost=14_400.0, **dates),),
+        cost=14_400.0,
+        bound=14_100.0,
+        packed=True,
+        unplaced=0,
+        periods=(PeriodShortage(starts="2027-02-01", pods=410, shortage=0.04, incurable=0.01),),
+        binding=("rack power in zone b binds: 1 kW more is worth 310 EUR a month",),
+        runner_up="without m-large the plan costs 15,200 EUR",
+        changes=(CostChange(change="demand + 10 %", cost=18_000.0), CostChange(change="zone b is lost", cost=None)),
+    )
+
+
+@pytest.fixture(scope="module")
+def bench_(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with bench(tmp_path_factory.mktemp("capacity")) as found:
+        yield found
+
+
+@pytest.fixture
+def planned(bench_: Bench) -> Bench:
+    folder, now_us = bench_.serving.snapshots, bench_.bureau.now_us
+    write_capacity_report(folder, forecast(now_us))
+    write_capacity_report(folder, plan(now_us))
+    found = [offer("n1", 3.5, now_us), offer("n2", 8.0, now_us)]
+    write_offers(folder, OfferReport("shop", now_us, now_us, tuple(found)))
+    return bench_
+
+
+def offer(node: str, cores: float, now_us: int) -> NodeOffer:
+    return NodeOffer(
+        node=node, pool="std", resource="cpu", horizon_s=3600, risk=0.05, offered=cores, total=cores, peak=10.0,
+        capacity=23.0, booked=0.0, bound_by="peak", reason="residents need the rest",
+    )  # fmt: skip
+
+
+def test_before_anything_is_published_the_page_says_what_to_run(visit: Visit, bench_: Bench) -> None:
+    visit.log_in("planner")
+    visit.go("/ui/capacity")
+
+    for command in ("capacity forecast", "capacity plan", "capacity headroom"):
+        expect(visit.page.locator("main")).to_contain_text(f"cohabit {command} --publish")
+
+
+def test_a_planner_reads_demand_orders_and_headroom(visit: Visit, planned: Bench) -> None:
+    visit.log_in("planner")
+    visit.page.keyboard.press("g")
+    visit.page.keyboard.press("k")
+    visit.page.wait_for_url("**/ui/capacity")
+    page = visit.page
+
+    expect(page.locator("#demand tbody tr")).to_have_count(1)
+    expect(page.locator("#demand tbody tr")).to_contain_text("215.5")
+    expect(page.locator("#demand tbody tr")).to_contain_text("2 days")
+    expect(page.locator("#demand tbody tr")).to_contain_text("1 to beyond the forecast")
+    expect(page.locator("main")).to_contain_text("Requests grow by 3 % a month, said eve.")
+    expect(page.locator("figure.fan svg .band")).to_have_count(1)
+    expect(page.locator(".verdict")).to_contain_text("12 machines for 14,400.00 EUR;")
+    expect(page.locator(".verdict")).to_contain_text("no plan costs less than 14,100.00")
+    expect(page.locator("#orders tbody tr")).to_contain_text("2027-01-04")
+    expect(page.locator("#periods tbody tr")).to_contain_text("4.0%")
+    expect(page.locator("#binding")).to_contain_text("1 kW more is worth 310 EUR a month")
+    expect(page.locator("#changes tbody tr").last).to_contain_text("no plan")
+    expect(page.locator("#offers tbody tr")).to_contain_text("11.5")
+
+
+def test_a_team_sees_no_purchases(visit: Visit, planned: Bench) -> None:
+    visit.log_in("team")
+    visit.go("/ui/capacity")
+
+    expect(visit.page.locator("main")).to_contain_text("Access denied")
+
+
+@pytest.mark.parametrize("width", [360, 390, 1440])
+def test_no_sideways_scrolling(visit: Visit, planned: Bench, width: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    visit.log_in("planner")
+    visit.go("/ui/capacity")
+
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_to_say(browser: Browser, planned: Bench, scheme: str) -> None:
+    with visiting(browser, planned.site, scheme) as visit:
+        visit.log_in("planner")
+        visit.go("/ui/capacity")
+
+        assert visit.violations() == []
+
+
+def test_a_broken_file_is_named_and_the_rest_is_shown(visit: Visit, planned: Bench) -> None:
+    (planned.serving.snapshots / "purchase-plan.json").write_text('{"cluster": 3}')
+    visit.log_in("planner")
+    visit.go("/ui/capacity")
+
+    expect(visit.page.locator(".notice").first).to_contain_text("purchase-plan.json cannot be read (cluster:")
+    expect(visit.page.locator("#demand tbody tr")).to_have_count(1)
+
+
+def test_a_drawing_stays_within_its_edges_and_begins_at_zero() -> None:
+    drawn = fan_chart(series(capacity=None))
+
+    points = [tuple(map(float, one.split(","))) for one in f"{drawn.past} {drawn.middle} {drawn.band}".split()]
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
+    assert drawn.capacity is None
+    assert drawn.top == 215.0
+
+
+def test_reports_are_read_as_they_were_written(tmp_path: Path) -> None:
+    write_capacity_report(tmp_path, plan(HOUR_US))
+
+    assert read_capacity_report(tmp_path, PurchaseReport) == plan(HOUR_US)
+    assert read_capacity_report(tmp_path, ForecastReport) is None
