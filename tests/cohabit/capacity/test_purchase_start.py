@@ -1,0 +1,100 @@
+"""Files to plan a purchase from: every pod and node of the lake is in them, or counted as left out."""
+
+import csv
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cohabit.capacity.purchase_start import FILES, MOST_SHAPES, PurchaseStart, purchase_start, write_start
+from cohabit.config.errors import CohabitError
+from ingest.lake.tables import Lake
+from tests.cohabit.capacity.cluster_days import Days, lake_of
+
+MONTHS = [date(2026, 4, 1), date(2026, 5, 1)]
+GROWTH = np.array([[1.0, 1.5], [1.2, 2.0]])
+
+
+def start_of(folder: Path, days: Days) -> PurchaseStart:
+    return purchase_start(lake_of(folder / "lake", days), "c", days.end, MONTHS, GROWTH)
+
+
+def rows_of(start: PurchaseStart, name: str) -> list[dict[str, object]]:
+    return [dict(zip(FILES[name], row, strict=True)) for row in start.rows[name]]
+
+
+@pytest.fixture(scope="module")
+def requested(tmp_path_factory: pytest.TempPathFactory) -> PurchaseStart:
+    return start_of(tmp_path_factory.mktemp("requested"), Days(nodes=4, days=1.0))
+
+
+def test_pods_are_counted_by_request_and_class_and_grow_by_path_and_month(requested: PurchaseStart) -> None:
+    found = {(row["path"], row["month"], row["prod"]): row["pods"] for row in rows_of(requested, "demand.csv")}
+
+    assert found["p0", "2026-04", "yes"] == 12
+    assert found["p0", "2026-05", "yes"] == 18
+    assert found["p1", "2026-05", "no"] == 8
+    assert (requested.pods, requested.by_use, requested.unknown) == (16, 0, 0)
+
+
+def test_sizes_are_never_below_the_request(requested: PurchaseStart) -> None:
+    row = rows_of(requested, "demand.csv")[0]
+
+    assert (row["cpu_milli"], row["memory_mib"]) == (2_000, 3_840)
+    assert 3_840 * 2**20 >= 4e9
+
+
+def test_machines_are_what_the_scheduler_may_place_and_prices_are_left_to_fill_in(requested: PurchaseStart) -> None:
+    (sku,) = rows_of(requested, "skus.csv")
+
+    assert (sku["cpu_milli"], sku["memory_mib"], sku["price"], sku["lead_days"]) == (15_000, 61_035, "", "")
+    assert [row["machines"] for row in rows_of(requested, "fleet.csv")] == [4]
+    assert requested.nodes == 4
+
+
+def test_a_known_cost_of_an_hour_becomes_a_price(tmp_path: Path) -> None:
+    start = start_of(tmp_path, Days(nodes=2, days=1.0, described=(("cost_micros_per_hour", 400_000), ("sku", "m5"))))
+
+    assert [(row["sku"], row["price"]) for row in rows_of(start, "skus.csv")] == [("m5 15x60Gi", 0.4 * 730 * 36)]
+
+
+def test_pods_without_requests_count_by_what_their_app_uses(tmp_path: Path) -> None:
+    start = start_of(tmp_path, Days(nodes=6, days=1.0, requests=False))
+
+    assert (start.pods, start.by_use, start.unknown) == (0, 24, 0)
+    assert all(0 < row["cpu_milli"] <= 15_000 for row in rows_of(start, "demand.csv"))  # type: ignore[operator]
+
+
+def test_nodes_of_unknown_size_are_counted_and_alone_refused(tmp_path: Path) -> None:
+    blank = (("cores", None), ("allocatable_cores", None))
+
+    with pytest.raises(CohabitError, match=r"4 nodes of cluster c .* none with cores and memory"):
+        start_of(tmp_path, Days(nodes=4, days=1.0, described=blank))
+
+
+def test_another_cluster_is_refused_with_how_much_was_looked_at(tmp_path: Path) -> None:
+    days = Days(nodes=2, days=1.0)
+
+    with pytest.raises(CohabitError, match="0 nodes of cluster other"):
+        purchase_start(lake_of(tmp_path / "lake", days), "other", days.end, MONTHS, GROWTH)
+
+
+def test_files_are_written_once(requested: PurchaseStart, tmp_path: Path) -> None:
+    written = write_start(tmp_path / "inputs", requested)
+
+    assert [path.name for path in written] == list(FILES)
+    with (tmp_path / "inputs" / "demand.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(requested.rows["demand.csv"]) <= 4 * MOST_SHAPES
+    with pytest.raises(CohabitError, match="would be overwritten"):
+        write_start(tmp_path / "inputs", requested)
+
+
+def test_the_lake_is_only_read(tmp_path: Path) -> None:
+    days = Days(nodes=2, days=1.0)
+    lake: Lake = lake_of(tmp_path / "lake", days)
+    before = sorted(path.name for path in (tmp_path / "lake").rglob("*"))
+
+    purchase_start(lake, "c", days.end, MONTHS, GROWTH)
+
+    assert sorted(path.name for path in (tmp_path / "lake").rglob("*")) == before
