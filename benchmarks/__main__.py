@@ -29,6 +29,7 @@ PLACES = {
     "plan-scale": "reassign.plan_scale:PLAN_SCALE",
     "plans": "plans:BENCHMARK",
     "pricing": "pricing:BENCHMARK",
+    "purchase-orders": "purchase_orders:BENCHMARK",
     "rightsize": "rightsize:BENCHMARK",
     "roadef": "reassign.roadef_run:ROADEF",
     "sampling": "sampling:BENCHMARK",

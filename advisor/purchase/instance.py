@@ -22,15 +22,15 @@ class Shapes(NamedTuple):
         cpu: thousandths of a core per pod.
         memory: MiB per pod.
         devices: whole GPU devices per pod.
-        share: thousandths of one device per pod, below 1,000; such pods may share a device.
-        count: pods of the shape, all at once.
+        share: thousandths of one device per pod, below 1,000; such pods may share a device, and ask for no whole one.
+        pods: how many of the shape, all at once.
     """
 
     cpu: Ints
     memory: Ints
     devices: Ints
     share: Ints
-    count: Ints
+    pods: Ints
 
 
 class MachineTypes(NamedTuple):
@@ -59,7 +59,7 @@ class Instance(NamedTuple):
     Args:
         shapes: n of them.
         types: m of them.
-        allowed: (n, m) whether pods of a shape may run on machines of a type, beside its size.
+        allowed: (n, m) whether pods of a shape may run on machines of a type, apart from its size.
     """
 
     shapes: Shapes
@@ -76,13 +76,16 @@ def instance(shapes: Shapes, types: MachineTypes, allowed: Flags | None = None) 
         allowed: (n, m) what a pod's allowed models leave; None: every type.
 
     Raises:
-        ValueError: arrays differ in length, a size is negative or a share not below 1,000.
+        ValueError: arrays differ in length, a size is negative, a share is not below 1,000, or a pod asks for whole
+            devices and a share.
     """
-    n, m = len(shapes.count), len(types.name)
+    n, m = len(shapes.pods), len(types.name)
     if any(len(column) != n for column in shapes) or any(len(column) != m for column in types):
         raise ValueError("columns of shapes or of machine types differ in length")
-    if any(int(column.min(initial=0)) < 0 for column in (*shapes, *types[1:])) or int(shapes.share.max(initial=0)) >= DEVICE:
-        raise ValueError("sizes, counts and prices are at least 0, and a share is below a whole device")
+    if any(float(column.min(initial=0)) < 0 for column in (*shapes, *types[1:])):
+        raise ValueError("sizes, counts and prices are at least 0")
+    if int(shapes.share.max(initial=0)) >= DEVICE or bool(((shapes.share > 0) & (shapes.devices > 0)).any()):
+        raise ValueError("a pod asks for whole devices or for a share below one device, not for both")
     asked = shapes.devices + (shapes.share > 0)
     fits = (
         (shapes.cpu[:, None] <= types.cpu)
