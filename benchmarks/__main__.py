@@ -30,6 +30,8 @@ PLACES = {
     "plans": "plans:BENCHMARK",
     "pricing": "pricing:BENCHMARK",
     "purchase": "purchase:BENCHMARK",
+    "purchase-orders": "purchase_orders:BENCHMARK",
+    "purchase-risk": "purchase_risk:BENCHMARK",
     "rightsize": "rightsize:BENCHMARK",
     "roadef": "reassign.roadef_run:ROADEF",
     "sampling": "sampling:BENCHMARK",

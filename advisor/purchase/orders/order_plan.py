@@ -1,0 +1,180 @@
+"""A plan of orders: the cheapest ones with which demand packs, a bound, and what no order can cure."""
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.errors import AdvisorError
+from advisor.purchase.instance import Floats, Ints
+from advisor.purchase.orders.integer_program import Solution
+from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
+from advisor.purchase.orders.order_program import Packing, Written, packs_by, packs_in_parts, written
+from advisor.purchase.orders.packed_patterns import drawn_patterns, maximal_patterns
+
+WHOLE = 1e-6
+FOR_BOUND = 0.3
+"""Share of the time that a bound may take where patterns are not all there are."""
+
+
+class OrderLine(NamedTuple):
+    """Machines of a type that are ordered in a period for a rack, and serve from another period on."""
+
+    machine: int
+    rack: int
+    ordered: int
+    serves: int
+    machines: int
+
+
+class PackedMachines(NamedTuple):
+    """Machines of a type in a group of racks (`groups_of`), of which each holds the same pods, (n,) by shape."""
+
+    machine: int
+    group: int
+    machines: int
+    counts: Ints
+
+
+class PackedCase(NamedTuple):
+    """A case, what its machines hold, and (n,) pods that no order can place."""
+
+    case: Case
+    packed: list[PackedMachines]
+    short: Ints
+
+
+class OrderPlan(NamedTuple):
+    """Orders and what proves them.
+
+    Args:
+        lines: orders.
+        cases: how every case packs.
+        cost: price by machine and period over the periods that ordered machines serve.
+        bound: no orders that leave as few pods short cost less.
+        exact: whether the bound was reached with all patterns, so that only time can leave a gap.
+    """
+
+    lines: list[OrderLine]
+    cases: list[PackedCase]
+    cost: float
+    bound: float
+    exact: bool
+
+    @property
+    def gap(self) -> float:
+        """Share by which the cost may exceed the least possible."""
+        return 0.0 if self.cost <= self.bound + 1e-9 else (self.cost - self.bound) / self.cost
+
+    @property
+    def short(self) -> int:
+        """Pods short in the worst case."""
+        return max((int(one.short.sum()) for one in self.cases), default=0)
+
+
+class Patterns(NamedTuple):
+    """(p, n) pods of each pattern by type, and whether these are all there are."""
+
+    by_type: list[Ints]
+    complete: bool
+
+
+class NoOrdersInTime(AdvisorError):
+    """The search ended before it had a plan."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no plan was found in {seconds:.0f} s: give more seconds, fewer periods, or fewer shapes")
+
+
+def patterns_of(problem: OrderProblem, wanted: Sequence[tuple[int, int]], seed: int = 0) -> Patterns:
+    """Patterns of every type for some paths and periods: all maximal ones, or drawn ones where these are too many."""
+    most = np.max([problem.demand.pods[one] for one in wanted], axis=0)
+    rng = np.random.default_rng(seed)
+    found, complete = [], True
+    for machine in range(len(problem.of.types.name)):
+        own = maximal_patterns(problem.of, machine, most)
+        complete &= own is not None
+        found.append(drawn_patterns(problem.of, machine, most, rng) if own is None else own)
+    return Patterns(found, complete)
+
+
+def planned(
+    problem: OrderProblem, wanted: list[tuple[int, int]], seconds: float, patterns: Patterns | None = None
+) -> OrderPlan:
+    """The cheapest orders with which some paths and periods pack.
+
+    Args:
+        problem: machines, SKUs, racks and demand.
+        wanted: pairs of path and period; each with all of its cases.
+        seconds: time at most, about.
+        patterns: of a packer; None: enumerated or drawn here.
+
+    Returns:
+        A plan whose pods short are as few as orders allow; among those the cheapest that was found.
+
+    Raises:
+        NoOrdersInTime: none was found.
+
+    Source: ours; lexicographic, pods short before cost.
+    """
+    until = monotonic() + seconds
+    known = patterns_of(problem, wanted) if patterns is None else patterns
+    cases = cases_of(problem, wanted)
+    program, solution = _solved(problem, cases, packs_by(known.by_type), until)
+    if not len(solution.value):
+        raise NoOrdersInTime(seconds)
+    bound = solution.bound if known.complete else _bound(problem, cases, program, solution, FOR_BOUND * seconds)
+    lines = _lines(program, solution.value)
+    packed = [_packed(program, at, case, solution.value) for at, case in enumerate(cases)]
+    return OrderPlan(lines, packed, cost_of(problem, lines), max(bound, 0.0), known.complete)
+
+
+def cost_of(problem: OrderProblem, lines: Sequence[OrderLine]) -> float:
+    """Price by machine and period, over the periods that ordered machines serve."""
+    price = problem.of.types.price
+    return float(sum(price[one.machine] * one.machines * (problem.periods - one.serves) for one in lines))
+
+
+def _solved(problem: OrderProblem, cases: Sequence[Case], packing: Packing, until: float) -> tuple[Written, Solution]:
+    """With nothing short; where that cannot be, with as little short as can be, and then at least cost."""
+    found = written(problem, cases, packing)
+    solution = found.program.solve((until - monotonic()) * 0.8)
+    if len(solution.value):
+        return found, solution
+    short = np.concatenate(found.short)
+    demand = np.concatenate([case.pods for case in cases]).astype(float)
+    cost = found.program.cost
+    _set_highest(found, short, demand)
+    found.program.cost = np.isin(np.arange(len(cost)), short).astype(float).tolist()
+    least = found.program.solve((until - monotonic()) / 2)
+    found.program.cost = cost
+    if not len(least.value):
+        return found, least
+    _set_highest(found, short, np.ceil(least.value[short] - WHOLE))
+    solution = found.program.solve(until - monotonic(), least.value)
+    return found, solution
+
+
+def _set_highest(found: Written, variables: Ints, high: Floats) -> None:
+    for variable, most in zip(variables.tolist(), high.tolist(), strict=True):
+        found.program.high[variable] = most
+
+
+def _bound(problem: OrderProblem, cases: Sequence[Case], found: Written, solution: Solution, seconds: float) -> float:
+    """The bound of packing in parts, with as many pods short as the plan has."""
+    relaxed = written(problem, cases, packs_in_parts)
+    for own, parts in zip(found.short, relaxed.short, strict=True):
+        _set_highest(relaxed, parts, np.ceil(solution.value[own] - WHOLE))
+    return relaxed.program.solve(seconds).bound
+
+
+def _lines(found: Written, value: Floats) -> list[OrderLine]:
+    counts = np.rint(value[: len(found.choices)]).astype(int).tolist()
+    return [OrderLine(*one, count) for one, count in zip(found.choices, counts, strict=True) if count]
+
+
+def _packed(found: Written, at: int, case: Case, value: Floats) -> PackedCase:
+    counts = ((one, round(value[one.variable])) for one in found.packings[at])
+    packed = [PackedMachines(one.machine, one.group, count, one.counts) for one, count in counts if count]
+    return PackedCase(case, packed, np.ceil(value[found.short[at]] - WHOLE).astype(np.int64))
