@@ -13,8 +13,8 @@ from advisor.purchase.linear_program import solved
 from advisor.purchase.packed_columns import Columns, Wanted, configuration_program
 from advisor.purchase.pricing import compile_now
 
-SEARCH, GENERATION, ROUNDING = 0.97, 0.4, 0.25
-"""Parts of the time: until no part is packed anew any more, for finding columns, and for the first whole numbers."""
+SEARCH, GENERATION, ROUNDING, WHOLE_PART = 0.97, 0.35, 0.1, 0.3
+"""Parts of the time: until parts are no longer packed anew, for columns, for first whole numbers, and for better ones."""
 PARTS = (10, 40)
 """Machines whose pods are packed anew together, from and to."""
 PART_GENERATION_S, PART_ROUNDING_S = 0.4, 1.5
@@ -93,13 +93,36 @@ def purchase(instance: Instance, search: Search) -> Purchase:
     search.report(
         f"{len(columns)} ways to pack a machine; least possible cost {bound.cost:.1f}, of these {found.cost:.1f}"
     )
-    chosen = _rounded(columns, wanted, found.used, ROUNDING * search.seconds)
-    best = min(first, chosen, key=lambda one: _value(instance, one))
+    rounded = _rounded(columns, wanted, found.used, ROUNDING * search.seconds)
+    number = _chosen(columns, wanted, rounded, WHOLE_PART * search.seconds)
+    best = min(first, _trimmed(columns, wanted.pods, number), key=lambda one: _value(instance, one))
     search.report(f"whole machines cost {cost_of(instance, best):.1f}")
     while not over() and len(best.kind) > 1:
         best = _part_anew(instance, best, found.worth, rng, search)
     search.report(f"after parts were packed anew {cost_of(instance, best):.1f}")
     return Purchase(best, unplaced(instance, best), cost_of(instance, best), bound, found.cost, len(columns))
+
+
+def generated_patterns(instance: Instance, search: Search) -> list[Ints]:
+    """Good ways to pack a machine of each type, for pods that are too many to list all ways.
+
+    Args:
+        instance: shapes, machine types and where each shape may go.
+        search: for how long, after the first fit.
+
+    Returns:
+        By type, (p, n) pods of each shape; to none of the program's own could a pod be added that pays.
+
+    Raises:
+        Nothing.
+
+    Source: the columns of `generated`.
+    """
+    compile_now()
+    rng, bound = np.random.default_rng(search.seed), device_bound(instance)
+    columns, _ = _columns(instance, first_fit(instance))
+    generated(columns, Wanted(instance.shapes.pods, instance.types.most), bound.worth, rng, search.until(1.0))
+    return [columns.matrix[columns.kinds == kind] for kind in range(len(instance.types.name))]
 
 
 def _columns(instance: Instance, machines: Machines) -> tuple[Columns, Ints]:
@@ -114,13 +137,12 @@ def _value(instance: Instance, machines: Machines) -> tuple[int, float]:
     return int(unplaced(instance, machines).sum()), cost_of(instance, machines)
 
 
-def _rounded(columns: Columns, wanted: Wanted, used: Floats, seconds: float) -> Machines:
-    """Whole machines: what is used wholly, and for the pods that are left a mixed-integer program."""
+def _rounded(columns: Columns, wanted: Wanted, used: Floats, seconds: float) -> Ints:
+    """Whole machines of each column: what is used wholly, and for the pods that are left a mixed-integer program."""
     whole = np.floor(used + WHOLE).astype(np.int64)
     spent = np.bincount(columns.kinds, whole, len(wanted.most)).astype(np.int64)
     left = Wanted(np.maximum(wanted.pods - whole @ columns.matrix, 0), _left(wanted.most, spent))
-    more = _chosen(columns, left, np.zeros(len(columns), np.int64), seconds)
-    return _trimmed(columns, wanted.pods, whole + more)
+    return whole + _chosen(columns, left, np.zeros(len(columns), np.int64), seconds)
 
 
 def _left(most: Ints, spent: Ints) -> Ints:

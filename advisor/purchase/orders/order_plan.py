@@ -7,13 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.errors import AdvisorError
-from advisor.purchase.instance import Floats, Ints
+from advisor.purchase.instance import Floats, Instance, Ints, MachineTypes
 from advisor.purchase.orders.integer_program import Solution
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
 from advisor.purchase.orders.order_program import Packing, Written, packs_by, packs_in_parts, written
-from advisor.purchase.orders.packed_patterns import drawn_patterns, maximal_patterns
+from advisor.purchase.orders.packed_patterns import maximal_patterns
+from advisor.purchase.packing import Search, generated_patterns
 
 WHOLE = 1e-6
+FOR_PATTERNS_S = 10.0
 FOR_BOUND = 0.3
 """Share of the time that a bound may take where patterns are not all there are."""
 
@@ -87,16 +89,40 @@ class NoOrdersInTime(AdvisorError):
         super().__init__(f"no plan was found in {seconds:.0f} s: give more seconds, fewer periods, or fewer shapes")
 
 
-def patterns_of(problem: OrderProblem, wanted: Sequence[tuple[int, int]], seed: int = 0) -> Patterns:
-    """Patterns of every type for some paths and periods: all maximal ones, or drawn ones where these are too many."""
+def patterns_of(
+    problem: OrderProblem, wanted: Sequence[tuple[int, int]], seconds: float = FOR_PATTERNS_S, seed: int = 0
+) -> Patterns:
+    """Patterns of every type for some paths and periods: all maximal ones, or good ones where these are too many.
+
+    Args:
+        problem: machines, SKUs, racks and demand.
+        wanted: pairs of path and period.
+        seconds: for finding good ones.
+        seed: of that.
+    """
     most = np.max([problem.demand.pods[one] for one in wanted], axis=0)
-    rng = np.random.default_rng(seed)
-    found, complete = [], True
-    for machine in range(len(problem.of.types.name)):
-        own = maximal_patterns(problem.of, machine, most)
-        complete &= own is not None
-        found.append(drawn_patterns(problem.of, machine, most, rng) if own is None else own)
-    return Patterns(found, complete)
+    found = [maximal_patterns(problem.of, machine, most) for machine in range(len(problem.of.types.name))]
+    if all(one is not None for one in found):
+        return Patterns([one for one in found if one is not None], complete=True)
+    good = generated_patterns(_at_once(problem, most), Search(seconds, seed, monotonic, lambda _: None))
+    types = len(found)
+    both = [np.concatenate([good[machine], good[types + machine]]) for machine in range(types)]
+    return Patterns([b if one is None else one for one, b in zip(found, both, strict=True)], complete=False)
+
+
+def _at_once(problem: OrderProblem, most: Ints) -> Instance:
+    """The most pods of each shape on machines that stand in the end, which cost nothing more, and on new ones."""
+    types = problem.of.types
+    stand = problem.standing[:, :, -1].sum(axis=1)
+    both = MachineTypes(
+        name=types.name + types.name,
+        cpu=np.tile(types.cpu, 2),
+        memory=np.tile(types.memory, 2),
+        devices=np.tile(types.devices, 2),
+        price=np.concatenate([np.zeros(len(stand)), types.price]),
+        most=np.concatenate([stand, types.most]),
+    )
+    return Instance(problem.of.shapes._replace(pods=most), both, np.tile(problem.of.allowed, 2))
 
 
 def planned(

@@ -8,9 +8,9 @@ from advisor.purchase.devices import placed_on_devices
 from advisor.purchase.instance import Flags, Instance, Ints
 
 MAX_PATTERNS = 1_500
-"""Of one type: beyond, patterns are drawn instead of enumerated."""
-DRAWN = 150
-"""Patterns of one type that are drawn."""
+"""Of one type: beyond, good ones are generated instead."""
+MAX_SHAPES = 14
+"""Shapes that fit a type: with more, its patterns are not enumerated."""
 
 
 def fits_machine(of: Instance, machine: int, counts: Ints) -> bool:
@@ -49,7 +49,7 @@ def maximal_patterns(of: Instance, machine: int, most: Ints, limit: int = MAX_PA
         limit: patterns at most.
 
     Returns:
-        (p, n) counts; None where there are more than the limit.
+        (p, n) counts; None where there are more than the limit, or more than `MAX_SHAPES` shapes fit.
 
     Raises:
         Nothing.
@@ -57,38 +57,14 @@ def maximal_patterns(of: Instance, machine: int, most: Ints, limit: int = MAX_PA
     Source: patterns of Gilmore and Gomory, "A linear programming approach to the cutting-stock problem", 1961.
     """
     found = list[Ints]()
+    if np.count_nonzero(of.allowed[:, machine] & (most > 0)) > MAX_SHAPES:
+        return None
     for visited, counts in enumerate(_leaves(of, machine, most)):
         if visited > 10 * limit or len(found) > limit:
             return None
         if not _addable(of, machine, counts, most).any():
             found.append(counts)
     return np.array(found, np.int64).reshape(-1, len(most)) if len(found) <= limit else None
-
-
-def drawn_patterns(of: Instance, machine: int, most: Ints, rng: np.random.Generator, drawn: int = DRAWN) -> Ints:
-    """Some patterns of a type: of one shape alone as far as it goes, and of shapes in a random order.
-
-    Args:
-        of: shapes and types.
-        machine: index of the type.
-        most: (n,) pods of each shape that are ever wanted.
-        rng: draws orders and amounts.
-        drawn: random patterns.
-
-    Returns:
-        (p, n) counts, each once; to none a pod can be added.
-
-    Raises:
-        Nothing.
-
-    Source: ours; greedy filling in random order.
-    """
-    shapes = np.flatnonzero(of.allowed[:, machine] & (most > 0))
-    first = [np.concatenate([[one], rng.permutation(shapes[shapes != one])]) for one in shapes]
-    found = {tuple(_filled(of, machine, most, order, 1.0)) for order in first}
-    for _ in range(drawn if len(shapes) else 0):
-        found.add(tuple(_filled(of, machine, most, rng.permutation(shapes), rng.uniform(0.2, 1.0))))
-    return np.array(sorted(found), np.int64).reshape(-1, len(most))
 
 
 def without_needless(patterns: Ints, most: Ints) -> Ints:
@@ -133,14 +109,3 @@ def _addable(of: Instance, machine: int, counts: Ints, most: Ints) -> Flags:
     more = np.eye(len(counts), dtype=np.int64)
     wanted = (counts < most) & of.allowed[:, machine]
     return np.array([wanted[one] and fits_machine(of, machine, counts + more[one]) for one in range(len(counts))])
-
-
-def _filled(of: Instance, machine: int, most: Ints, order: Ints, eagerness: float) -> Ints:
-    """Counts when shapes come in an order, each up to a share of what fits, and then all as far as they go."""
-    counts = np.zeros(len(most), np.int64)
-    for share in (eagerness, 1.0):
-        for shape in order.tolist():
-            had, counts[shape] = int(counts[shape]), 0
-            fits = _most_more(of, machine, counts, shape, int(most[shape]))
-            counts[shape] = max(had, int(np.ceil(share * fits)))
-    return counts

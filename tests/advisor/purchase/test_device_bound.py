@@ -78,6 +78,7 @@ def test_many_sizes_are_rounded_down_and_stay_a_bound() -> None:
 
 
 @pytest.mark.public_data
+@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA names no folder with public data")
 @pytest.mark.parametrize(("fleet", "demand", "bound"), [("none", 1.0, 10_699.62), ("openb", 1.2, 2_299.33)])
 def test_the_public_trace_has_the_known_bound(fleet: str, demand: float, bound: float) -> None:
     wanted = trace_instance(Path(os.environ["BENCH_DATA"]) / "purchase", fleet, demand)
