@@ -55,7 +55,9 @@ def run(arguments: Namespace, rng: np.random.Generator) -> Result:
         for family in graded
     }
     counts = {"series": float(series), "windows": float(sum(map(len, graded.values())))}
-    return {TOP: counts | ratios | {name: ours[name] for name in ("cov90", "cov80", "peak_short", "peak_over")}} | found
+    best = {"baseline_wql": min(found[name]["wql"] for name in (*LIBRARY, POOL))}
+    own = {name: ours[name] for name in ("wql", "mase", "cov90", "cov80", "peak_short", "peak_over")}
+    return {TOP: counts | own | best | ratios} | found
 
 
 def _families(arguments: Namespace, rng: np.random.Generator) -> list[Family]:

@@ -82,6 +82,18 @@ def blended(hours: Floats, horizon: int) -> Floats:
     return np.asarray(np.mean([part(hours, horizon) for part in parts], axis=0))
 
 
+def typical(hours: Floats, horizon: int) -> Floats:
+    """(horizon,) median of the hour of the day, smoothed, and half of the weekday's departure: no burst moves it."""
+    weeks = min(2 * WEEKS, len(hours) // WEEK)
+    if not weeks:
+        return seasonal_naive(hours, horizon)
+    days = hours[-weeks * WEEK :].reshape(weeks, 7, DAY)
+    of_day = np.median(days.reshape(-1, DAY), axis=0)
+    smooth = (np.roll(of_day, 1) + 2 * of_day + np.roll(of_day, -1)) / 4
+    week = smooth + 0.5 * np.median(days - smooth, axis=(0, 2))[:, None]
+    return np.asarray(np.maximum(week.ravel(), 0.0)[np.arange(horizon) % WEEK])
+
+
 def _decomposed(hours: Floats, horizon: int, *, sloped: bool) -> Floats:
     """See `decomposed`. Source: after Cleveland et al., STL, 1990, with trailing means in place of loess; ours."""
     if len(hours) < 2 * WEEK:
@@ -138,4 +150,5 @@ CENTRES: Mapping[str, Centre] = {
     "decomposed": decomposed,
     "trended": trended,
     "blended": blended,
+    "typical": typical,
 }

@@ -12,9 +12,9 @@ Floats = NDArray[np.float64]
 
 LEVELS = (0.1, 0.5, 0.9)
 """Of the loss."""
-OWN = 0.5
+OWN = 0.25
 """How much a series' own loss decides; the rest is the mean of all series that are forecast together."""
-CLEARLY = 0.15
+CLEARLY = 0.08
 """Relative gain over the default that another rule needs: windows are few, and the best of many looks too good."""
 
 

@@ -25,6 +25,8 @@ INTERVAL = (0.1, 0.5, 0.9)
 RECENT_DAYS = 182
 """Whose departures from their week make the days of a path."""
 DIFFUSE = 1e6
+FIRST = 2
+"""Weeks that only find level and slope: they say nothing of settings."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ class _Scale:
     def __init__(self, week: Floats, *, logarithm: bool) -> None:
         self.logarithm = logarithm
         self.seen = np.log(week) if logarithm else week
-        self.jacobian = float(np.nansum(self.seen)) if logarithm else 0.0
+        known = self.seen[np.isfinite(self.seen)]
+        self.jacobian = float(known[FIRST:].sum()) if logarithm else 0.0
         self.fits = [_filtered(self.seen, *setting) for setting in SETTINGS]
 
     def log_weights(self) -> Floats:
@@ -157,9 +160,9 @@ def _filtered(seen: Floats, level_share: float, slope_share: float) -> _Filtered
         gain = covariance[:, 0] / variance
         state, covariance = state + gain * miss, covariance - np.outer(gain, covariance[0])
         count += 1
-        if count > 2:  # the first two only find level and slope
+        if count > FIRST:
             squares, logs = squares + miss**2 / variance, logs + np.log(variance)
-    freedom = count - 2
+    freedom = count - FIRST
     scale = max(squares / freedom, np.finfo(np.float64).tiny)
     likelihood = -0.5 * (freedom * np.log(scale) + logs)
     return _Filtered(state, (covariance + covariance.T) / 2, scale, freedom, float(likelihood))

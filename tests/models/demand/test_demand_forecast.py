@@ -74,7 +74,7 @@ def test_unknown_hours_are_not_zero() -> None:
     whole, patchy, zeros = forecast(series), forecast(holes), forecast(np.nan_to_num(holes))
 
     assert patchy.quantiles[0, 1].mean() == pytest.approx(whole.quantiles[0, 1].mean(), rel=0.03)
-    assert zeros.quantiles[0, 1].mean() < 0.9 * whole.quantiles[0, 1].mean()
+    assert zeros.quantiles[0, 0].mean() < 0.9 * whole.quantiles[0, 0].mean()
 
 
 def test_a_full_pool_raises_what_is_expected_of_the_hours_it_hid() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.demand.centres import CENTRES, DAY, WEEK, decomposed, filled, pool, seasonal_naive, trended
+from models.demand.centres import CENTRES, DAY, WEEK, decomposed, filled, pool, seasonal_naive, trended, typical
 from models.demand.choice import CLEARLY, chosen, quantile_loss
 from models.demand.observed import demand_of, full_hours
 from models.demand.paths import lifted
@@ -32,6 +32,15 @@ def test_a_decomposition_continues_a_season_exactly() -> None:
     hours = 10 + np.sin(2 * np.pi * at / DAY) + (at % WEEK < DAY)
 
     np.testing.assert_allclose(decomposed(hours[:-WEEK], WEEK), hours[-WEEK:], atol=1e-9)
+
+
+def test_a_burst_does_not_move_what_is_typical() -> None:
+    hours = np.tile(np.arange(float(DAY)), 28)
+    burst = hours.copy()
+    burst[-DAY:] += 1000
+
+    np.testing.assert_array_equal(typical(burst, DAY), typical(hours, DAY))
+    assert typical(hours, DAY)[12] == 12
 
 
 def test_a_slope_is_continued_where_weeks_support_it_and_fades() -> None:
