@@ -18,6 +18,8 @@ LEVELS = (0.1, 0.5, 0.8, 0.9, 0.95)
 """Of quantiles of hours and of the window's maximum."""
 PATHS = 400
 DEFAULT = "decomposed"
+HIGHEST = 0.98
+"""Level that a conformal step lifts a quantile of maxima to at most: the largest of all is of one series alone."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def _tail(excess: Floats, independent: float, count: int) -> Floats:
     if not len(excess):
         return np.full(count, np.nan)
     level = (np.arange(count) + 0.5) / count
-    return np.quantile(excess, np.minimum(1.0, level * (1.0 + 1.0 / independent)))
+    return np.quantile(excess, np.minimum(np.maximum(level, HIGHEST), level * (1.0 + 1.0 / independent)))
 
 
 def _paths(fit: _Fit, where: Origins, horizon: int, weights: Floats, tail: Floats) -> tuple[Floats, Floats]:
