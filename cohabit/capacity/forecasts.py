@@ -20,8 +20,8 @@ Flags = NDArray[np.bool_]
 DAY = 24
 LEAST_KNOWN = 0.5
 """Share of hours of a series that must be known."""
-TOGETHER = 20
-"""Series that are forecast together, so that paths fit into memory."""
+TOGETHER, HOURS_TOGETHER = 20, 40_000
+"""Series, and their hours ahead, that are forecast together, so that paths fit into memory."""
 KNOWN_OF_DAY = 12
 """Hours of a day that must be known before its largest one is."""
 MEASURES = ("requests", "use")
@@ -160,12 +160,13 @@ def forecasts(past: DemandSeries, pending: Floats | None, asked: Asked) -> Forec
     }
     left_out = list[LeftOut]()
     series, calibrated = list[SeriesForecast](), 0
+    together = min(TOGETHER, max(1, HOURS_TOGETHER // asked.horizon))
     for measure in MEASURES:
         kept = _usable(past, demand[measure], measure, left_out)
         for resource in dict.fromkeys(past.keys[row][2] for row in kept):
             of = [row for row in kept if past.keys[row][2] == resource]
-            for start in range(0, len(of), TOGETHER):
-                found, calibrated = _forecast(past, demand[measure], measure, of[start : start + TOGETHER], asked)
+            for start in range(0, len(of), together):
+                found, calibrated = _forecast(past, demand[measure], measure, of[start : start + together], asked)
                 series += found
     pools = _pool_days(past, demand["requests"], asked, left_out)
     order = sorted(series, key=lambda one: (one.app_class, one.pool, one.resource, one.measure))

@@ -66,7 +66,7 @@ def forecast_demand(
         rng: for paths; the same seed, series and horizon give the same to the digit.
         least: (n, t) what demand was at least in unknown hours, as in a full pool; NaN or None: not known either.
         factors: (n, h) what the planner's growth and events multiply demand by; None: nothing.
-        paths: N, at least 20.
+        paths: N, at least 20; some six arrays of N x h numbers are held, and n of them in the end.
         rules: rules to choose from, by name; DEFAULT is one of them.
 
     Returns:
