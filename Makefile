@@ -13,7 +13,7 @@ export OMP_WAIT_POLICY := passive
 unexport PYTHONDONTWRITEBYTECODE # without compiled files every process that a test starts compiles all it imports
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-helm e2e-compose helm-chart sbom e2e-golden e2e-volcano e2e-airflow e2e-s3 e2e-stock
+.PHONY: help setup demo test laws check structure words search backtest soak fuzz fuzz-decode lock clean wheel wheel-serve docs reference crash e2e-kube e2e-long e2e-kustomize e2e-helm e2e-compose helm-chart sbom e2e-golden e2e-volcano e2e-airflow e2e-s3 e2e-stock bench-peers
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -104,6 +104,9 @@ docs: ## the site of docs/ into site/, strict, in an environment of its own; SER
 	scripts/docs.sh $(PYTHON) .venv-docs site
 	$(if $(SERVE),.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory site 8000)
 
+bench-peers: ## public traces and other forecasters for benchmarks, in an environment of their own
+	scripts/bench_peers.sh $(PYTHON) .venv-bench
+
 helm-chart: $(STAMP) ## write the templates of the Helm chart from the manifests again
 	$(BIN)/python scripts/helm_chart.py
 
@@ -120,7 +123,7 @@ wheel-serve: $(STAMP) ## install the wheel with [serve] alone into an empty envi
 	scripts/check_serve_extra.sh $(BIN) $(PYTHON)
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) .venv-docs .venv-airflow .venv-sbom .venv-stock site dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-docs .venv-airflow .venv-sbom .venv-stock .venv-bench site dist .run .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/setup.sh scripts/environment.sh
 	scripts/setup.sh $(PYTHON) $(VENV)

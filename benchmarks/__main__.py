@@ -26,6 +26,8 @@ PLACES = {
     "laws": "laws:BENCHMARK",
     "measured": "measured:BENCHMARK",
     "stock": "stock:BENCHMARK",
+    "days-to-full": "demand.days:BENCHMARK",
+    "purchase-forecast": "demand.forecast:BENCHMARK",
     "plan-scale": "reassign.plan_scale:PLAN_SCALE",
     "plans": "plans:BENCHMARK",
     "pricing": "pricing:BENCHMARK",

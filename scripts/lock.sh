@@ -9,5 +9,6 @@ compile=("$bin/uv" pip compile --quiet --universal --generate-hashes --no-header
 "${compile[@]}" pyproject.toml --all-extras --constraints requirements/all.lock --output-file requirements/jobs.lock
 "${compile[@]}" requirements/airflow.in --output-file requirements/airflow.lock
 "${compile[@]}" requirements/stock.in --output-file requirements/stock.lock
+"${compile[@]}" requirements/bench.in --output-file requirements/bench.lock
 "${compile[@]}" requirements/docs.in --output-file requirements/docs.lock
 "${compile[@]}" requirements/sbom.in --output-file requirements/sbom.lock

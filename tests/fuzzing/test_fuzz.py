@@ -26,6 +26,7 @@ READERS = {
     "ingest.kube.list_watch",
     "ingest.kube.watcher",
     "features.metering.invoices",
+    "cohabit.capacity.planner_files",
     "models.bundle.bundle",
     "models.bundle.manifest",
     "models.registry.registry",

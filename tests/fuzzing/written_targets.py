@@ -7,6 +7,8 @@ from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
+
 from advisor.billing.pricing.price_book_toml import EXAMPLE
 from benchmarks import interference_files
 from benchmarks.reassign.errors import UnusableFile
@@ -15,11 +17,14 @@ from benchmarks.reassign.tianchi import read_contest
 from benchmarks.reassign.tianchi_plan import carried_out, read_plan
 from cohabit.backtest.pair_file import read_pairs
 from cohabit.billing.price_book_file import read_price_book
+from cohabit.capacity.demand_series import DemandSeries
+from cohabit.capacity.planner_files import read_events, read_pending
 from cohabit.config.errors import BadSettings, CohabitError
 from cohabit.config.settings import read_settings
 from cohabit.config.topic_formats import foreign_topics
 from cohabit.doctor.scheduler_config import configured, read_config
 from features.metering.invoices import FOCUS, PLAIN, Columns, read_bill
+from features.metering.units import HOUR_US
 from features.schema.errors import FeaturesError
 from ingest.decode.metrics.known_metrics import EXPORTERS
 from ingest.decode.metrics.mapping_file import read_mapping
@@ -87,6 +92,14 @@ extenders:
   ignorable: true
   managedResources: [{name: nvidia.com/gpu, ignoredByScheduler: false}]
 """
+EVENTS = b"""at,until,class,pool,factor,who,why
+2026-11-27,2026-12-01T08:00+02:00,LS,std@a,1.5,eve,"sale, of winter"
+2026-11-28T08:00Z,,,,0.5,bo,move
+"""
+PENDING = b"""ts,class,pool,resource,amount
+2026-11-01T00:00Z,LS,std@a,cpu,1.5
+2026-11-01T04:00:00+01:00,LS,std@a,cpu,0
+"""
 BILL = b"""pool,start,end,cost,currency
 std@a,2026-11-01T00:00:00Z,2026-11-01T03:00:00Z,0.00001,EUR
 std@a,2026-11-01T03:00:00+02:00,2026-11-02T03:00:00+02:00,-1234.567890123,EUR
@@ -139,6 +152,7 @@ def written_targets(folder: Path) -> Iterator[Target]:
     )
     yield _bill("bill", BILL, PLAIN)
     yield _bill("bill FOCUS", BILL_FOCUS, FOCUS)
+    yield from _planner_files(folder / "planner")
     yield from _traces(folder / "traces")
     yield from _measured(folder / "measured")
     yield from _reassigned(folder / "reassign")
@@ -162,6 +176,16 @@ def _bill(name: str, good: bytes, columns: Columns) -> Target:
         return read_bill(told, "nov", "c", columns)
 
     return Target(name, "features.metering.invoices", (good,), of_utf8(read), (FeaturesError, Refused))
+
+
+def _planner_files(folder: Path) -> Iterator[Target]:
+    hours = np.full((1, 9), 5.0)
+    key = ("LS", "std@a", "cpu")
+    past = DemandSeries(1_793_491_200_000_000 + HOUR_US * np.arange(9), [key], hours, hours, {}, 9)
+    module = "cohabit.capacity.planner_files"
+    yield Target("events", module, (EVENTS,), of_file(folder / "events.csv", read_events), (CohabitError,))
+    pending = of_file(folder / "pending.csv", lambda path: read_pending(path, past))
+    yield Target("pending pods", module, (PENDING,), pending, (CohabitError,))
 
 
 def _traces(folder: Path) -> Iterator[Target]:

@@ -1,4 +1,4 @@
-"""`cohabit capacity`: what nodes can offer and what apps should request, for capacity planners."""
+"""`cohabit capacity`: what nodes can offer, what apps should request, and what they will, for capacity planners."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 capacity_app = typer.Typer(
     no_args_is_help=True,
-    help="What nodes can offer and what apps should request. Nothing is changed in the cluster.",
+    help="What nodes can offer, what apps should request, and when pools are full. Nothing is changed in the cluster.",
     rich_markup_mode="rich",
 )
 FORMS = {"vpa": "VerticalPodAutoscalers", "resize": "resizes of pods"}
@@ -135,6 +135,51 @@ def rightsize_command(
     if export is not None:
         _export(sized, *export)
     raise typer.Exit(0 if any(not one.reason for one in sized.found) else BLIND)
+
+
+@capacity_app.command("forecast")
+@reports_blindness
+def forecast_command(
+    *,
+    lake: LakeOption = None,
+    horizon: Annotated[
+        str, typer.Option(metavar="48h|28d|12w", help="How far ahead: the time until what you order is there.")
+    ] = "28d",
+    days: Annotated[int, typer.Option(min=16, max=1100, help="Days of the past to look at.")] = 112,
+    by: Annotated[
+        str, typer.Option(metavar="class|app|team", help="What demand is split by in each pool; class is LS, BE, ...")
+    ] = "class",
+    growth: Annotated[
+        float, typer.Option(min=-0.99, max=100, help="Yearly growth beyond what the past shows; 0.2 is a fifth more.")
+    ] = 0.0,
+    signed_by: Annotated[str, typer.Option(metavar="NAME", help="Who expects --growth.")] = "",
+    events: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Dated events (CSV): at, until, class, pool, factor, who, why."),
+    ] = None,
+    pending: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Requests of pods that waited (CSV): ts, class, pool, resource, amount."),
+    ] = None,
+    days_ahead: Annotated[int, typer.Option(min=7, max=1100, help="Days to look ahead for full pools.")] = 365,
+    out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write everything here.")] = None,
+) -> None:
+    """Forecast the largest demand until a horizon, and the days until each pool is full.
+
+    Demand is what metered containers request (with pending pods) and use, by the hour. [bold]P95[/] is exceeded by the
+    largest hour of one window in twenty; [bold]by the past[/] is P95 without growth and events, which are yours: they
+    are signed, and multiply what the past gives.
+
+    [dim]cohabit capacity forecast --horizon 12w --growth 0.2 --signed-by eve --events events.csv[/]
+
+    It begins with how much was looked at. Run it after `cohabit bill meter`; 16 days are needed, and 6 weeks for days
+    to full. Exit codes: 0, at least one series has a forecast; 3, none has one, or the command failed. Nothing is
+    changed in the cluster. docs/demand.md explains the method.
+    """
+    from cohabit.cli.operate.forecast_report import Options, run_forecast
+
+    asked = Options(lake, horizon, days, by, growth, signed_by, events, pending, days_ahead, out)
+    raise typer.Exit(0 if run_forecast(settings(), asked) else BLIND)
 
 
 def _export(sized: "Sized", form: str, file: Path) -> None:

@@ -1,0 +1,1 @@
+"""Forecasts of demand and of days to full: series, other forecasters and figures."""

@@ -1,0 +1,1 @@
+"""Demand: what app classes will request and use, and when a pool is full."""
