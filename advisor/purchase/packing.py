@@ -14,7 +14,7 @@ from advisor.purchase.packed_columns import Columns, Wanted, configuration_progr
 from advisor.purchase.pricing import compile_now
 
 SEARCH, GENERATION, ROUNDING, WHOLE_PART = 0.97, 0.35, 0.1, 0.3
-"""Parts of the time: until parts are no longer packed anew, for columns, for first whole numbers, and for better ones."""
+"""Parts of the time: until parts are packed anew, for columns, for first whole numbers, and for better ones."""
 PARTS = (10, 40)
 """Machines whose pods are packed anew together, from and to."""
 PART_GENERATION_S, PART_ROUNDING_S = 0.4, 1.5

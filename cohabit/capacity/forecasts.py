@@ -150,14 +150,10 @@ def forecasts(past: DemandSeries, pending: Floats | None, asked: Asked) -> Forec
     Returns:
         See Forecasts; the same past, inputs and seed give the same to the digit.
     """
-    waited = np.full(past.requests.shape, np.nan) if pending is None else pending
-    full = _full(past, np.arange(len(past.keys)))
     taken_off = _event_factors(past, past.hours_us, asked)
-    seen, least = demand_of(past.requests, waited, full)
-    demand = {
-        "requests": _Demand(seen / taken_off, least / taken_off, full),
-        "use": _Demand(past.use / taken_off, past.use / taken_off, np.zeros(full.shape, np.bool_)),
-    }
+    requests = _requests(past, pending, taken_off)
+    use = _Demand(past.use / taken_off, past.use / taken_off, np.zeros(requests.full.shape, np.bool_))
+    demand = {"requests": requests, "use": use}
     left_out = list[LeftOut]()
     series, calibrated = list[SeriesForecast](), 0
     together = min(TOGETHER, max(1, HOURS_TOGETHER // asked.horizon))
@@ -171,6 +167,53 @@ def forecasts(past: DemandSeries, pending: Floats | None, asked: Asked) -> Forec
     pools = _pool_days(past, demand["requests"], asked, left_out)
     order = sorted(series, key=lambda one: (one.app_class, one.pool, one.resource, one.measure))
     return Forecasts(len(past.hours_us), calibrated, order, pools, left_out)
+
+
+@dataclass(frozen=True)
+class PoolDemand:
+    """Requests for a resource of a pool: its past, and quantiles of each hour ahead.
+
+    Args:
+        pool: it.
+        resource: cpu (cores), gpu (GPUs) or memory (GiB).
+        past: (t,) by hour; NaN where not known.
+        ahead: (5, h) by level of models.demand.demand_forecast.LEVELS.
+        maximum: (5,) of the largest hour ahead.
+        rule: that was chosen.
+    """
+
+    pool: str
+    resource: str
+    past: Floats
+    ahead: Floats
+    maximum: Floats
+    rule: str
+
+
+def pool_demand(past: DemandSeries, pending: Floats | None, asked: Asked) -> list[PoolDemand]:
+    """Requests of all classes together, of each pool and resource of which enough is known."""
+    demand = _requests(past, pending, _event_factors(past, past.hours_us, asked))
+    found = list[PoolDemand]()
+    for pool, resource in sorted({key[1:] for key in past.keys}):
+        rows = [row for row, key in enumerate(past.keys) if key[1:] == (pool, resource)]
+        total, least = demand.known[rows].sum(axis=0, keepdims=True), demand.least[rows].sum(axis=0, keepdims=True)
+        factors = _pool_factors(past, demand, rows, asked, asked.horizon)[None]
+        rng = np.random.default_rng(asked.seed)
+        try:
+            ahead = forecast_demand(total, asked.horizon, rng=rng, least=least, factors=factors)
+        except ValueError:
+            continue
+        quantiles, maximum = ahead.quantiles[0], ahead.maximum[0]
+        found.append(PoolDemand(pool, resource, total[0], quantiles, maximum, ahead.rule[0]))
+    return found
+
+
+def _requests(past: DemandSeries, pending: Floats | None, taken_off: Floats) -> _Demand:
+    """Requests with those of pods that waited, without the effect of past events."""
+    waited = np.full(past.requests.shape, np.nan) if pending is None else pending
+    full = _full(past, np.arange(len(past.keys)))
+    seen, least = demand_of(past.requests, waited, full)
+    return _Demand(seen / taken_off, least / taken_off, full)
 
 
 def _event_factors(past: DemandSeries, hours_us: NDArray[np.int64], asked: Asked) -> Floats:
@@ -272,7 +315,7 @@ def _pool_days(past: DemandSeries, demand: _Demand, asked: Asked, left_out: list
                 largest,
                 np.full(asked.days_ahead, known[-1]),
                 rng=np.random.default_rng(asked.seed),
-                factors=_pool_factors(past, demand, rows, asked),
+                factors=_pool_factors(past, demand, rows, asked, asked.days_ahead * DAY).reshape(-1, DAY).max(axis=1),
             )
         except ValueError as error:
             left_out.append(LeftOut("", pool, resource, "days to full", str(error)))
@@ -286,14 +329,12 @@ def _pool_day(pool: str, resource: str, capacity: float, largest: float, full: D
     return PoolDays(pool, resource, capacity, largest, *days, full.full_share)
 
 
-def _pool_factors(past: DemandSeries, demand: _Demand, rows: list[int], asked: Asked) -> Floats:
-    """(days_ahead,) the largest factor of each day; classes weigh by their demand of the last week."""
-    hours = asked.days_ahead * DAY
+def _pool_factors(past: DemandSeries, demand: _Demand, rows: list[int], asked: Asked, hours: int) -> Floats:
+    """(hours,) the factor of each hour ahead; classes weigh by their demand of the last week."""
     ahead = past.hours_us[-1] + HOUR_US * np.arange(1, hours + 1)
     weight = np.nan_to_num(demand.least[rows, -7 * DAY :]).sum(axis=1)
     share = weight / weight.sum() if weight.sum() > 0 else np.full(len(rows), 1 / len(rows))
-    factors = share @ _event_factors(past, ahead, asked)[rows] * growth_factors(hours, asked.growth)
-    return np.asarray(factors.reshape(asked.days_ahead, DAY).max(axis=1))
+    return np.asarray(share @ _event_factors(past, ahead, asked)[rows] * growth_factors(hours, asked.growth))
 
 
 def _days(total: Floats) -> Floats:

@@ -163,6 +163,9 @@ def forecast_command(
     ] = None,
     days_ahead: Annotated[int, typer.Option(min=7, max=1100, help="Days to look ahead for full pools.")] = 365,
     out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write everything here.")] = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Publish for the page of `cohabit serve`, next to the snapshots.")
+    ] = False,
 ) -> None:
     """Forecast the largest demand until a horizon, and the days until each pool is full.
 
@@ -178,7 +181,7 @@ def forecast_command(
     """
     from cohabit.cli.operate.forecast_report import Options, run_forecast
 
-    asked = Options(lake, horizon, days, by, growth, signed_by, events, pending, days_ahead, out)
+    asked = Options(lake, horizon, days, by, growth, signed_by, events, pending, days_ahead, out, publish)
     raise typer.Exit(0 if run_forecast(settings(), asked) else BLIND)
 
 

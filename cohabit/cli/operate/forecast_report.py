@@ -4,12 +4,24 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import time_ns
 
 import orjson
 
+from advisor.capacity.capacity_reports import write_capacity_report
 from cohabit.capacity.demand_series import DemandSeries, demand_series
-from cohabit.capacity.forecasts import Asked, Forecasts, LeftOut, PoolDays, SeriesForecast, forecasts
+from cohabit.capacity.forecasts import (
+    Asked,
+    Forecasts,
+    LeftOut,
+    PoolDays,
+    PoolDemand,
+    SeriesForecast,
+    forecasts,
+    pool_demand,
+)
 from cohabit.capacity.planner_files import read_events, read_pending
+from cohabit.capacity.published_forecast import published_forecast
 from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import console, printable, show_table
@@ -40,6 +52,7 @@ class Options:
     pending: Path | None
     days_ahead: int
     out: Path | None
+    publish: bool = False
 
 
 def run_forecast(settings: Settings, options: Options) -> bool:
@@ -63,7 +76,20 @@ def run_forecast(settings: Settings, options: Options) -> bool:
     if options.out is not None:
         options.out.write_bytes(_as_json(settings.cluster, past, found, asked))
         console.print(f"written: {options.out}", soft_wrap=True)
+    if options.publish:
+        _publish(settings, past, pool_demand(past, pending, asked), found, asked)
     return bool(found.series)
+
+
+def _publish(
+    settings: Settings, past: DemandSeries, pools: Sequence[PoolDemand], found: Forecasts, asked: Asked
+) -> None:
+    inputs = [_event_text(event) for event in asked.events]
+    if asked.growth:
+        inputs.insert(0, f"growth of {asked.growth:+.0%} a year beyond the past, says {asked.signed_by}")
+    end_us = int(past.hours_us[-1]) + HOUR_US
+    report = published_forecast(settings.cluster, end_us, pools, found.pools, inputs=inputs, now_us=time_ns() // 1000)
+    console.print(f"published: {write_capacity_report(settings.snapshots, report)}", soft_wrap=True)
 
 
 def _hours(text: str) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from advisor.capacity.capacity_reports import ForecastReport, read_capacity_report
 from cohabit.capacity.demand_series import DemandSeries, demand_series
 from cohabit.capacity.forecasts import Asked, Forecasts, forecasts
 from cohabit.capacity.planner_files import read_events, read_pending
@@ -190,3 +191,22 @@ def test_options_that_do_not_fit_are_refused(folder: Path, words: list[str], mes
 
     assert ran.exit_code == 3
     assert message in ran.stderr
+
+
+def test_a_published_forecast_has_each_pool_with_its_past_its_fan_and_who_said_what(folder: Path) -> None:
+    snapshots = {"COHABIT_SNAPSHOTS": str(folder / "snapshots")}
+    environment = {"COHABIT_LAKE": str(folder / "lake"), "COHABIT_CLUSTER": "c", "COLUMNS": "160", **snapshots}
+    words = ["capacity", "forecast", "--horizon", "7d", "--growth", "0.2", "--signed-by", "eve", "--publish"]
+
+    said = CliRunner().invoke(app, words, env=environment)
+
+    report = read_capacity_report(folder / "snapshots", ForecastReport)
+    assert "published:" in said.output
+    assert report is not None
+    (cpu,) = report.series
+    assert (cpu.pool, cpu.resource, cpu.unit, cpu.capacity) == ("std@a", "cpu", "cores", 64.0)
+    assert (len(cpu.past), len(cpu.future)) == (WEEKS * 7, 7)
+    assert all(day.low <= day.middle <= day.high for day in cpu.future)
+    assert max(day.middle for day in cpu.future) <= cpu.peak_p95
+    assert cpu.measured == WEEKS * 168
+    assert report.inputs == ("growth of +20% a year beyond the past, says eve",)
