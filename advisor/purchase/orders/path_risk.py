@@ -100,16 +100,32 @@ class _Search:
         return plan, pairs
 
     def short_when_left_out(self, kept: Ints, pairs: list[Pair], short: Flags) -> int:
-        """Paths that are covered, and short once the plan is made without them."""
+        """Paths that are covered, and short once the plan is made without them; all others are covered then too.
+
+        Without a dropped path that is covered by chance, the hardest of the kept is dropped in its place.
+        """
+        resting = sorted({path for path, _ in pairs if not short[path]})
+        if len(kept) < 2:
+            return len(resting)
         count = 0
-        for path in sorted({path for path, _ in pairs if not short[path]}):
-            if monotonic() > self.until:
-                count += 1
-                continue
+        for path in resting:
+            out_of_time = monotonic() > self.until
             others = [pair for pair in pairs if pair[0] != path]
-            plan, _ = self.plan_for(kept[kept != path], others)
-            count += int(not covered_paths(self.problem, plan, [path], self.patterns)[0])
-        return count
+            count += int(out_of_time or self._short_without(path, kept[kept != path], others))
+        by_chance = np.setdiff1d(np.flatnonzero(~short), kept).tolist()
+        if not by_chance or monotonic() > self.until:
+            return count + len(by_chance)
+        plan, _ = self.plan_for(kept[:-1], [pair for pair in pairs if pair[0] != kept[-1]])
+        return count + int((~covered_paths(self.problem, plan, by_chance, self.patterns)).sum())
+
+    def _short_without(self, path: int, kept: Ints, pairs: list[Pair]) -> bool:
+        """Whether a path is short by the plan for the others; more pairs are added only where it is."""
+        if pairs:
+            plan = planned(self.problem, pairs, max(self.until - monotonic(), LEAST_SECONDS), self.patterns)
+            if covered_paths(self.problem, plan, [path], self.patterns)[0]:
+                return False
+        plan, _ = self.plan_for(kept, pairs)
+        return not covered_paths(self.problem, plan, [path], self.patterns)[0]
 
 
 def hardness(problem: OrderProblem) -> Floats:
