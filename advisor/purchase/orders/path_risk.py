@@ -48,8 +48,8 @@ def planned_at_risk(
         progress: is called with what is being done.
 
     Returns:
-        The plan. Its risk exceeds the one asked for where no order cures it, or where paths are too few: with w of
-        them and d that the plan rests on, about d / w is the least.
+        The plan. Its risk exceeds the one asked for where no order cures it, where time ends, or where paths are too
+        few: with w of them and d that the plan rests on, about d / w is the least.
 
     Raises:
         NoOrdersInTime: none was found.
@@ -62,17 +62,22 @@ def planned_at_risk(
     patterns = patterns_of(problem, [(path, period) for path in range(paths) for period in range(problem.periods)])
     search = _Search(problem, patterns, until)
     easiest_first = np.argsort(search.hardness.max(axis=1), kind="stable")
-    dropped = int(risk * (paths + 1))
+    dropped, step, before = int(risk * (paths + 1)), 1, list[RiskPlan]()
     while True:
         progress(f"planning for {paths - dropped:,} of {paths:,} paths")
         kept = easiest_first[: paths - dropped]
         plan, pairs = search.plan_for(kept, [])
         short = ~covered_paths(problem, plan, range(paths), patterns)
         progress(f"leaving out each of {len({path for path, _ in pairs}):,} paths that the plan rests on")
-        stated = (short.sum() + search.short_when_left_out(kept, pairs, short)) / paths
-        if stated <= risk or dropped == 0 or monotonic() > until:
-            return RiskPlan(plan, short, float(stated), _worst_short(problem, plan, short, risk))
-        dropped -= min(dropped, max(1, int((stated - risk) * paths)))
+        stated = float(short.sum() + search.short_when_left_out(kept, pairs, short)) / paths
+        found = RiskPlan(plan, short, stated, 0.0)
+        over = monotonic() > until
+        if stated <= risk or dropped == 0 or over:
+            found = before[-1] if over and before else found
+            return found._replace(worst_short=_worst_short(problem, found.plan, found.short, risk))
+        before.append(found)
+        dropped -= min(dropped, max(step, int((stated - risk) * paths)))
+        step *= 2
 
 
 class _Search:
