@@ -43,13 +43,14 @@ class Order:
 
 @dataclass(frozen=True)
 class Shortage:
-    """Pods of a shape that no order can place, in the worst case of a month."""
+    """Pods of a shape that no order places, in the worst case of a month; proved where no orders leave fewer short."""
 
     month: date
     shape: str
     pods: int
     lost: str
     before_delivery: bool
+    proved: bool
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,8 @@ def _shortages(inputs: PurchaseInputs, plan: OrderPlan) -> list[Shortage]:
             if key not in worst or worst[key].pods < pods:
                 lost = problem.racks.domains[one.case.lost] if one.case.lost >= 0 else ""
                 early = one.case.period < earliest
-                worst[key] = Shortage(inputs.months[one.case.period], inputs.shapes[shape], pods, lost, early)
+                proved = plan.fewest
+                worst[key] = Shortage(inputs.months[one.case.period], inputs.shapes[shape], pods, lost, early, proved)
     return [worst[key] for key in sorted(worst)]
 
 

@@ -9,7 +9,7 @@ from advisor.purchase.instance import Flags, Instance, Ints
 
 MAX_PATTERNS = 1_500
 """Of one type: beyond, patterns are drawn instead of enumerated."""
-DRAWN = 150
+DRAWN = 80
 """Patterns of one type that are drawn."""
 
 

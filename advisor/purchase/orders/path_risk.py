@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.purchase.instance import Flags, Floats, Ints
-from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned
+from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned, with_orders
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
 from advisor.purchase.orders.order_program import Packing, packs_by, written
-from advisor.purchase.orders.plan_check import stock_of
 
 LEAST_SECONDS = 1.0
 ROUNDS = 60
@@ -173,18 +172,12 @@ def covered_paths(problem: OrderProblem, plan: OrderPlan, paths: Sequence[int], 
 
 def short_pairs(problem: OrderProblem, plan: OrderPlan, paths: Sequence[int] | Ints, patterns: Patterns) -> list[Pair]:
     """Pairs of path and period of which a case does not pack on the machines of a plan."""
-    standing = _as_standing(problem, plan)
+    standing = with_orders(problem, plan.lines)
     packs = _Packs(standing, packs_by(patterns.by_type))
     pairs = [(int(path), period) for path in paths for period in range(problem.periods)]
     total = problem.demand.pods.sum(axis=2)
     largest_first = sorted(pairs, key=lambda one: -total[one])
     return [pair for pair in largest_first if not all(packs(case) for case in cases_of(standing, [pair]))]
-
-
-def _as_standing(problem: OrderProblem, plan: OrderPlan) -> OrderProblem:
-    """The problem with the machines of the plan, and nothing to order."""
-    types = problem.of.types._replace(most=np.zeros(len(problem.of.types.name), np.int64))
-    return problem._replace(of=problem.of._replace(types=types), standing=stock_of(problem, plan.lines))
 
 
 class _Packs:
@@ -208,7 +201,7 @@ class _Packs:
 
 
 def _worst_short(problem: OrderProblem, plan: OrderPlan, short: Flags, risk: float) -> float:
-    standing, paths = _as_standing(problem, plan), len(short)
+    standing, paths = with_orders(problem, plan.lines), len(short)
     shares = np.zeros(paths)
     for path in np.flatnonzero(short).tolist():
         pairs = [(path, period) for period in range(problem.periods)]

@@ -106,7 +106,8 @@ def _show(inputs: "PurchaseInputs", report: "PurchaseReport", risk: float) -> No
     for one in report.shortages:
         lost = f" after the loss of {one.lost}" if one.lost else ""
         why = "none is delivered earlier" if one.before_delivery else "racks, terms, budget or lots allow no more"
-        text = f"short in {one.month:%Y-%m}{lost}: {one.pods:,} × {one.shape}; no order can cure it: {why}"
+        cure = f"no order can cure it: {why}" if one.proved else "no order was found that cures it: give more --seconds"
+        text = f"short in {one.month:%Y-%m}{lost}: {one.pods:,} × {one.shape}; {cure}"
         console.print(printable(text), soft_wrap=True)
     for line in report.binding[:MAX_BINDING]:
         console.print(printable(line), soft_wrap=True)
