@@ -10,7 +10,7 @@ import numpy as np
 from advisor.purchase.instance import Flags, Floats, Ints
 from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned, with_orders
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
-from advisor.purchase.orders.order_program import Packing, packs_by, written
+from advisor.purchase.orders.order_program import Packing, choices_of, packs_by, written
 
 LEAST_SECONDS = 1.0
 ROUNDS = 60
@@ -85,11 +85,13 @@ class _Search:
     def __init__(self, problem: OrderProblem, patterns: Patterns, until: float) -> None:
         self.problem, self.patterns, self.until = problem, patterns, until
         self.hardness = hardness(problem)
+        self.earliest = min((one.serves for one in choices_of(problem)), default=problem.periods)
 
     def plan_for(self, kept: Ints, pairs: list[Pair]) -> tuple[OrderPlan, list[Pair]]:
         """The cheapest plan for all kept paths, and the pairs that it was made from, given ones first.
 
-        Pairs are added until every kept path is covered: of each period the hardest that is short.
+        Pairs are added until every kept path is covered: of each period the hardest that is short. Before the first
+        delivery nothing can be cured, so that no pair is added.
         """
         pairs = pairs or [(int(kept[at]), t) for t, at in enumerate(self.hardness[kept].argmax(axis=0))]
         for _ in range(ROUNDS):
@@ -97,7 +99,8 @@ class _Search:
             short = short_pairs(self.problem, plan, kept, self.patterns)
             new = dict[int, Pair]()
             for pair in sorted(set(short) - set(pairs), key=lambda one: self.hardness[one]):
-                new[pair[1]] = pair
+                if pair[1] >= self.earliest:
+                    new[pair[1]] = pair
             if not new or monotonic() > self.until:
                 break
             pairs = [*pairs, *new.values()]
