@@ -74,7 +74,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--paths", type=int, default=200)
     parser.add_argument("--periods", type=int, default=6)
     parser.add_argument("--risk", type=float, default=0.05)
-    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--seed", type=int, default=1)
 
 

@@ -48,6 +48,7 @@ class Program:
     """Variables and rows; a minimum is sought."""
 
     cost: list[float] = field(default_factory=list)
+    low: list[float] = field(default_factory=list)
     high: list[float] = field(default_factory=list)
     integer: list[bool] = field(default_factory=list)
     variables: list[Ints] = field(default_factory=list)
@@ -59,6 +60,7 @@ class Program:
         """New variables from 0 to `high`, by their index."""
         first = len(self.cost)
         self.cost += [float(one) for one in cost]
+        self.low += [0.0] * len(cost)
         self.high += [high] * len(cost)
         self.integer += [integer] * len(cost)
         return np.arange(first, len(self.cost))
@@ -111,7 +113,7 @@ class Program:
         model, kinds = highspy.HighsLp(), highspy.HighsVarType
         model.num_col_, model.num_row_ = len(self.cost), len(self.bounds)
         model.col_cost_, model.col_upper_ = np.array(self.cost), np.array(self.high)
-        model.col_lower_ = np.zeros(len(self.cost))
+        model.col_lower_ = np.array(self.low)
         bounds = np.array(self.bounds, np.float64).reshape(-1, 2)
         model.row_lower_, model.row_upper_ = bounds[:, 0], bounds[:, 1]
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise

@@ -16,6 +16,11 @@ from advisor.purchase.packing import Search, generated_patterns
 
 WHOLE = 1e-6
 FOR_PATTERNS_S = 10.0
+MAX_WHOLE = 20_000
+"""Patterns of all cases that are whole numbers at once; beyond, orders come first and cases after."""
+ROUNDS = 4
+FOR_CASE = 1 / 20
+"""Share of the time left that one case may take; most need far less."""
 FOR_BOUND = 0.3
 """Share of the time that a bound may take where patterns are not all there are."""
 
@@ -56,6 +61,7 @@ class OrderPlan(NamedTuple):
         cost: price by machine and period over the periods that ordered machines serve.
         bound: no orders that leave as few pods short cost less.
         exact: whether the bound was reached with all patterns, so that only time can leave a gap.
+        fewest: whether it is proved that no orders leave fewer pods short.
     """
 
     lines: list[OrderLine]
@@ -63,6 +69,7 @@ class OrderPlan(NamedTuple):
     cost: float
     bound: float
     exact: bool
+    fewest: bool
 
     @property
     def gap(self) -> float:
@@ -104,13 +111,13 @@ def patterns_of(
     found = [maximal_patterns(problem.of, machine, most) for machine in range(len(problem.of.types.name))]
     if all(one is not None for one in found):
         return Patterns([one for one in found if one is not None], complete=True)
-    good = generated_patterns(_at_once(problem, most), Search(seconds, seed, monotonic, lambda _: None))
+    good = generated_patterns(_with_new(problem, most), Search(seconds, seed, monotonic, lambda _: None))
     types = len(found)
     both = [np.concatenate([good[machine], good[types + machine]]) for machine in range(types)]
     return Patterns([b if one is None else one for one, b in zip(found, both, strict=True)], complete=False)
 
 
-def _at_once(problem: OrderProblem, most: Ints) -> Instance:
+def _with_new(problem: OrderProblem, most: Ints) -> Instance:
     """The most pods of each shape on machines that stand in the end, which cost nothing more, and on new ones."""
     types = problem.of.types
     stand = problem.standing[:, :, -1].sum(axis=1)
@@ -147,13 +154,85 @@ def planned(
     until = monotonic() + seconds
     known = patterns_of(problem, wanted) if patterns is None else patterns
     cases = cases_of(problem, wanted)
-    program, solution = _solved(problem, cases, packs_by(known.by_type), until)
-    if not len(solution.value):
+    whole = sum(map(len, known.by_type)) * len(cases) <= MAX_WHOLE
+    search_until = until if whole and known.complete else until - FOR_BOUND * seconds
+    found = (_at_once if whole else _in_steps)(problem, cases, known, search_until)
+    if found is None:
         raise NoOrdersInTime(seconds)
-    bound = solution.bound if known.complete else _bound(problem, cases, program, solution, FOR_BOUND * seconds)
-    lines = _lines(program, solution.value)
+    bound, fewest = found.bound, found.fewest and known.complete
+    if not (whole and known.complete):
+        bound = _bound(problem, found.packed, until)
+        fewest = not any(one.short.any() for one in found.packed)
+    return OrderPlan(found.lines, found.packed, cost_of(problem, found.lines), max(bound, 0.0), known.complete, fewest)
+
+
+class _Found(NamedTuple):
+    lines: list[OrderLine]
+    packed: list[PackedCase]
+    bound: float
+    fewest: bool
+
+
+def _at_once(problem: OrderProblem, cases: list[Case], known: Patterns, until: float) -> _Found | None:
+    """Orders and machines of all cases as whole numbers together."""
+    program, solution, fewest = _solved(problem, cases, packs_by(known.by_type), until)
+    if not len(solution.value):
+        return None
     packed = [_packed(program, at, case, solution.value) for at, case in enumerate(cases)]
-    return OrderPlan(lines, packed, cost_of(problem, lines), max(bound, 0.0), known.complete)
+    return _Found(_lines(program, solution.value), packed, solution.bound, fewest)
+
+
+def _in_steps(problem: OrderProblem, cases: list[Case], known: Patterns, until: float) -> _Found | None:
+    """Orders by sums of sizes, then each case alone by patterns.
+
+    What has no place then is asked for again in the next round, more of it from round to round.
+    """
+    asked, best, packing = list(cases), None, packs_by(known.by_type)
+    for again in range(ROUNDS):
+        left = until - monotonic()
+        program, solution, _ = _solved(problem, asked, packs_in_parts, monotonic() + left / 4)
+        if not len(solution.value) or (left < 1.0 and best is not None):
+            break
+        lines = _lines(program, solution.value)
+        standing = with_orders(problem, lines)
+        packed = [packed_alone(standing, case, packing, (until - monotonic()) * FOR_CASE) for case in cases]
+        rank = sum(int(one.short.sum()) for one in packed), cost_of(problem, lines)
+        if best is None or rank < best[0]:
+            best = rank, _Found(lines, packed, 0.0, fewest=False)
+        had = [np.ceil(solution.value[short] - WHOLE).astype(np.int64) for short in program.short]
+        more = [np.maximum(one.short - short, 0) for one, short in zip(packed, had, strict=True)]
+        if not any(one.any() for one in more):
+            break
+        asked = [case._replace(pods=case.pods + (1 + again) * one) for case, one in zip(asked, more, strict=True)]
+    return None if best is None else best[1]
+
+
+def with_orders(problem: OrderProblem, lines: Sequence[OrderLine]) -> OrderProblem:
+    """The problem with ordered machines as standing ones, and nothing more to order."""
+    standing = problem.standing.copy()
+    for one in lines:
+        standing[one.machine, one.rack, one.serves :] += one.machines
+    types = problem.of.types._replace(most=np.zeros(len(problem.of.types.name), np.int64))
+    return problem._replace(of=problem.of._replace(types=types), standing=standing)
+
+
+def packed_alone(standing: OrderProblem, case: Case, packing: Packing, seconds: float) -> PackedCase:
+    """How a case packs on standing machines, with as few pods short as was found in time.
+
+    Whole machines of the program without whole numbers stay.
+    """
+    found = written(standing, [case], packing)
+    program, whole = found.program, found.program.integer
+    _set_highest(found, found.short[0], case.pods.astype(float))
+    for variable in found.short[0].tolist():
+        program.cost[variable] = 1.0
+    program.integer = [False] * len(whole)
+    parts = program.solve(seconds)
+    program.integer = whole
+    for one in found.packings[0] if len(parts.value) else ():
+        program.low[one.variable] = float(int(parts.value[one.variable] + WHOLE))
+    solution = program.solve(seconds)
+    return _packed(found, 0, case, solution.value) if len(solution.value) else PackedCase(case, [], case.pods)
 
 
 def cost_of(problem: OrderProblem, lines: Sequence[OrderLine]) -> float:
@@ -162,12 +241,17 @@ def cost_of(problem: OrderProblem, lines: Sequence[OrderLine]) -> float:
     return float(sum(price[one.machine] * one.machines * (problem.periods - one.serves) for one in lines))
 
 
-def _solved(problem: OrderProblem, cases: Sequence[Case], packing: Packing, until: float) -> tuple[Written, Solution]:
-    """With nothing short; where that cannot be, with as little short as can be, and then at least cost."""
+def _solved(
+    problem: OrderProblem, cases: Sequence[Case], packing: Packing, until: float
+) -> tuple[Written, Solution, bool]:
+    """With nothing short; where that cannot be, with as little short as can be, and then at least cost.
+
+    Also whether it is proved that no less can be short.
+    """
     found = written(problem, cases, packing)
-    solution = found.program.solve((until - monotonic()) * 0.8)
+    solution = found.program.solve((until - monotonic()) * 0.6)
     if len(solution.value):
-        return found, solution
+        return found, solution, True
     short = np.concatenate(found.short)
     demand = np.concatenate([case.pods for case in cases]).astype(float)
     cost = found.program.cost
@@ -176,10 +260,9 @@ def _solved(problem: OrderProblem, cases: Sequence[Case], packing: Packing, unti
     least = found.program.solve((until - monotonic()) / 2)
     found.program.cost = cost
     if not len(least.value):
-        return found, least
+        return found, least, False
     _set_highest(found, short, np.ceil(least.value[short] - WHOLE))
-    solution = found.program.solve(until - monotonic(), least.value)
-    return found, solution
+    return found, found.program.solve(until - monotonic(), least.value), least.cost <= least.bound + WHOLE
 
 
 def _set_highest(found: Written, variables: Ints, high: Floats) -> None:
@@ -187,12 +270,12 @@ def _set_highest(found: Written, variables: Ints, high: Floats) -> None:
         found.program.high[variable] = most
 
 
-def _bound(problem: OrderProblem, cases: Sequence[Case], found: Written, solution: Solution, seconds: float) -> float:
+def _bound(problem: OrderProblem, packed: Sequence[PackedCase], until: float) -> float:
     """The bound of packing in parts, with as many pods short as the plan has."""
-    relaxed = written(problem, cases, packs_in_parts)
-    for own, parts in zip(found.short, relaxed.short, strict=True):
-        _set_highest(relaxed, parts, np.ceil(solution.value[own] - WHOLE))
-    return relaxed.program.solve(seconds).bound
+    relaxed = written(problem, [one.case for one in packed], packs_in_parts)
+    for one, short in zip(packed, relaxed.short, strict=True):
+        _set_highest(relaxed, short, one.short.astype(float))
+    return relaxed.program.solve(until - monotonic()).bound
 
 
 def _lines(found: Written, value: Floats) -> list[OrderLine]:

@@ -155,7 +155,7 @@ def groups_of(problem: OrderProblem, case: Case) -> list[Ints]:
     domain = problem.racks.domain
     if case.lost != NOTHING_LOST:
         return [np.flatnonzero(domain != case.lost)]
-    if (problem.demand.min_domains[case.pods > 0] > 1).any():
+    if (problem.demand.min_domains > 1).any():
         return [np.flatnonzero(domain == one) for one in range(len(problem.racks.domains))]
     return [np.arange(len(domain))]
 

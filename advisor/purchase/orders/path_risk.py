@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.purchase.instance import Flags, Floats, Ints
-from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned
+from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned, with_orders
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
-from advisor.purchase.orders.order_program import Packing, packs_by, written
-from advisor.purchase.orders.plan_check import stock_of
+from advisor.purchase.orders.order_program import Packing, choices_of, packs_by, written
 
 LEAST_SECONDS = 1.0
 ROUNDS = 60
@@ -48,8 +47,8 @@ def planned_at_risk(
         progress: is called with what is being done.
 
     Returns:
-        The plan. Its risk exceeds the one asked for where no order cures it, or where paths are too few: with w of
-        them and d that the plan rests on, about d / w is the least.
+        The plan. Its risk exceeds the one asked for where no order cures it, where time ends, or where paths are too
+        few: with w of them and d that the plan rests on, about d / w is the least.
 
     Raises:
         NoOrdersInTime: none was found.
@@ -62,17 +61,22 @@ def planned_at_risk(
     patterns = patterns_of(problem, [(path, period) for path in range(paths) for period in range(problem.periods)])
     search = _Search(problem, patterns, until)
     easiest_first = np.argsort(search.hardness.max(axis=1), kind="stable")
-    dropped = int(risk * (paths + 1))
+    dropped, step, before = int(risk * (paths + 1)), 1, list[RiskPlan]()
     while True:
         progress(f"planning for {paths - dropped:,} of {paths:,} paths")
         kept = easiest_first[: paths - dropped]
         plan, pairs = search.plan_for(kept, [])
         short = ~covered_paths(problem, plan, range(paths), patterns)
         progress(f"leaving out each of {len({path for path, _ in pairs}):,} paths that the plan rests on")
-        stated = (short.sum() + search.short_when_left_out(kept, pairs, short)) / paths
-        if stated <= risk or dropped == 0 or monotonic() > until:
-            return RiskPlan(plan, short, float(stated), _worst_short(problem, plan, short, risk))
-        dropped -= min(dropped, max(1, int((stated - risk) * paths)))
+        stated = float(short.sum() + search.short_when_left_out(kept, pairs, short)) / paths
+        found = RiskPlan(plan, short, stated, 0.0)
+        over = monotonic() > until
+        if stated <= risk or dropped == 0 or over:
+            found = before[-1] if over and before else found
+            return found._replace(worst_short=_worst_short(problem, found.plan, found.short, risk))
+        before.append(found)
+        dropped -= min(dropped, max(step, int((stated - risk) * paths)))
+        step *= 2
 
 
 class _Search:
@@ -81,11 +85,13 @@ class _Search:
     def __init__(self, problem: OrderProblem, patterns: Patterns, until: float) -> None:
         self.problem, self.patterns, self.until = problem, patterns, until
         self.hardness = hardness(problem)
+        self.earliest = min((one.serves for one in choices_of(problem)), default=problem.periods)
 
     def plan_for(self, kept: Ints, pairs: list[Pair]) -> tuple[OrderPlan, list[Pair]]:
         """The cheapest plan for all kept paths, and the pairs that it was made from, given ones first.
 
-        Pairs are added until every kept path is covered: of each period the hardest that is short.
+        Pairs are added until every kept path is covered: of each period the hardest that is short. Before the first
+        delivery nothing can be cured, so that no pair is added.
         """
         pairs = pairs or [(int(kept[at]), t) for t, at in enumerate(self.hardness[kept].argmax(axis=0))]
         for _ in range(ROUNDS):
@@ -93,23 +99,40 @@ class _Search:
             short = short_pairs(self.problem, plan, kept, self.patterns)
             new = dict[int, Pair]()
             for pair in sorted(set(short) - set(pairs), key=lambda one: self.hardness[one]):
-                new[pair[1]] = pair
+                if pair[1] >= self.earliest:
+                    new[pair[1]] = pair
             if not new or monotonic() > self.until:
                 break
             pairs = [*pairs, *new.values()]
         return plan, pairs
 
     def short_when_left_out(self, kept: Ints, pairs: list[Pair], short: Flags) -> int:
-        """Paths that are covered, and short once the plan is made without them."""
+        """Paths that are covered, and short once the plan is made without them; all others are covered then too.
+
+        Without a dropped path that is covered by chance, the hardest of the kept is dropped in its place.
+        """
+        resting = sorted({path for path, _ in pairs if not short[path]})
+        if len(kept) < 2:
+            return len(resting)
         count = 0
-        for path in sorted({path for path, _ in pairs if not short[path]}):
-            if monotonic() > self.until:
-                count += 1
-                continue
+        for path in resting:
+            out_of_time = monotonic() > self.until
             others = [pair for pair in pairs if pair[0] != path]
-            plan, _ = self.plan_for(kept[kept != path], others)
-            count += int(not covered_paths(self.problem, plan, [path], self.patterns)[0])
-        return count
+            count += int(out_of_time or self._short_without(path, kept[kept != path], others))
+        by_chance = np.setdiff1d(np.flatnonzero(~short), kept).tolist()
+        if not by_chance or monotonic() > self.until:
+            return count + len(by_chance)
+        plan, _ = self.plan_for(kept[:-1], [pair for pair in pairs if pair[0] != kept[-1]])
+        return count + int((~covered_paths(self.problem, plan, by_chance, self.patterns)).sum())
+
+    def _short_without(self, path: int, kept: Ints, pairs: list[Pair]) -> bool:
+        """Whether a path is short by the plan for the others; more pairs are added only where it is."""
+        if pairs:
+            plan = planned(self.problem, pairs, max(self.until - monotonic(), LEAST_SECONDS), self.patterns)
+            if covered_paths(self.problem, plan, [path], self.patterns)[0]:
+                return False
+        plan, _ = self.plan_for(kept, pairs)
+        return not covered_paths(self.problem, plan, [path], self.patterns)[0]
 
 
 def hardness(problem: OrderProblem) -> Floats:
@@ -152,18 +175,12 @@ def covered_paths(problem: OrderProblem, plan: OrderPlan, paths: Sequence[int], 
 
 def short_pairs(problem: OrderProblem, plan: OrderPlan, paths: Sequence[int] | Ints, patterns: Patterns) -> list[Pair]:
     """Pairs of path and period of which a case does not pack on the machines of a plan."""
-    standing = _as_standing(problem, plan)
+    standing = with_orders(problem, plan.lines)
     packs = _Packs(standing, packs_by(patterns.by_type))
     pairs = [(int(path), period) for path in paths for period in range(problem.periods)]
     total = problem.demand.pods.sum(axis=2)
     largest_first = sorted(pairs, key=lambda one: -total[one])
     return [pair for pair in largest_first if not all(packs(case) for case in cases_of(standing, [pair]))]
-
-
-def _as_standing(problem: OrderProblem, plan: OrderPlan) -> OrderProblem:
-    """The problem with the machines of the plan, and nothing to order."""
-    types = problem.of.types._replace(most=np.zeros(len(problem.of.types.name), np.int64))
-    return problem._replace(of=problem.of._replace(types=types), standing=stock_of(problem, plan.lines))
 
 
 class _Packs:
@@ -187,7 +204,7 @@ class _Packs:
 
 
 def _worst_short(problem: OrderProblem, plan: OrderPlan, short: Flags, risk: float) -> float:
-    standing, paths = _as_standing(problem, plan), len(short)
+    standing, paths = with_orders(problem, plan.lines), len(short)
     shares = np.zeros(paths)
     for path in np.flatnonzero(short).tolist():
         pairs = [(path, period) for period in range(problem.periods)]

@@ -1,10 +1,11 @@
-"""`cohabit capacity`: what nodes can offer, what apps should request, and what they will, for capacity planners."""
+"""`cohabit capacity`: what nodes can offer, what apps should request and will demand, and what to order."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cohabit.cli.operate.capacity_plan import plan_command
 from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import console
 from cohabit.terminal.options import BLIND, LakeOption, reports_blindness, reports_errors, settings
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 
 capacity_app = typer.Typer(
     no_args_is_help=True,
-    help="What nodes can offer, what apps should request, and when pools are full. Nothing is changed in the cluster.",
+    help="What nodes offer, what apps should request, when pools are full, what to order. The cluster is not changed.",
     rich_markup_mode="rich",
 )
+capacity_app.command("plan")(plan_command)
 FORMS = {"vpa": "VerticalPodAutoscalers", "resize": "resizes of pods"}
 
 

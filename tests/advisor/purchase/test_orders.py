@@ -102,6 +102,17 @@ def test_patterns_that_a_packer_gives_bound_the_plan_by_sums_of_sizes() -> None:
     assert alone.gap == pytest.approx(1 / 3)
 
 
+def test_a_large_site_is_planned_by_sums_of_sizes_and_packed_case_by_case() -> None:
+    problem = site([0, 3, 7], protected=True)
+    many = Patterns([np.tile([[1], [2]], (2_000, 1))], complete=False)
+
+    plan = planned(problem, WANTED, 10.0, many)
+
+    assert (plan.short, plan.fewest) == (0, True)
+    assert plan_faults(problem, plan, WANTED) == []
+    assert plan.cost == plan.bound == 2 * 4 * 10.0 + 4 * 10.0
+
+
 def test_shares_fill_devices_and_not_sums_of_devices() -> None:
     three = np.array([1_000])
     types = MachineTypes(("g",), three * 64, three * 64, np.array([2]), np.array([1.0]), np.array([9]))

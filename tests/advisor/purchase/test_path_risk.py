@@ -52,3 +52,16 @@ def test_unseen_paths_are_judged_on_the_machines_of_the_plan() -> None:
     patterns = patterns_of(unseen, [(0, 1), (1, 1)])
 
     assert covered_paths(unseen, found.plan, [0, 1], patterns).tolist() == [True, False]
+
+
+def test_demand_before_the_first_delivery_makes_a_risk_that_no_order_lowers() -> None:
+    problem = one_month_ahead(np.arange(1, 41))
+    pods = problem.demand.pods.copy()
+    pods[:10, 0] = 1
+    early = problem._replace(demand=problem.demand._replace(pods=pods))
+
+    found = planned_at_risk(early, 0.1, 20.0)
+
+    assert found.short[:10].all()
+    assert found.risk >= 0.25
+    assert found.plan.lines[0].machines == 40

@@ -1,0 +1,145 @@
+"""Why a plan of orders is as it is: what binds and what one more is worth, and plans of other demand or prices."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.purchase.orders.order_plan import NoOrdersInTime, OrderPlan, Patterns, patterns_of, planned
+from advisor.purchase.orders.order_problem import OrderProblem, cases_of
+from advisor.purchase.orders.order_program import packs_by, written
+
+WORTH_SHOWING = 1e-6
+PER = {"power": 1_000.0, "units": 1.0, "ports": 1.0, "most": 1.0, "budget": 1_000.0}
+"""Amount of a resource for which a price is given: a kW, a unit, a port, a machine, a thousand of the budget."""
+Pairs = list[tuple[int, int]]
+"""Paths and periods that a plan is made from."""
+
+
+class Binding(NamedTuple):
+    """A limit that keeps the cost up.
+
+    Args:
+        resource: power, units, ports, most, budget; domain or demand for what must be served.
+        at: rack of power, units and ports; type of most; domain or shape of those; -1 of the budget.
+        item: speed of ports from 0; 0 of all else.
+        price: a period, of one kW, unit, port, machine or thousand of budget more, or of all that must be served.
+    """
+
+    resource: str
+    at: int
+    item: int
+    price: float
+
+
+class Alternative(NamedTuple):
+    """Another plan.
+
+    Args:
+        name: what differs.
+        cost: over all periods.
+        short: pods short in the worst case.
+        machines: (m,) that it orders, by type.
+    """
+
+    name: str
+    cost: float
+    short: int
+    machines: tuple[int, ...]
+
+
+def pairs_of(plan: OrderPlan) -> Pairs:
+    """Paths and periods of the plan's cases."""
+    return sorted({(one.case.path, one.case.period) for one in plan.cases})
+
+
+def binding(problem: OrderProblem, plan: OrderPlan, patterns: Patterns, seconds: float) -> list[Binding]:
+    """Limits with a shadow price, the dearest first.
+
+    Args:
+        problem: of the plan.
+        plan: pods that it leaves short stay short.
+        patterns: that it was made from.
+        seconds: time at most.
+
+    Returns:
+        One for each limit of a rack, a type or all orders; prices are by period.
+
+    Raises:
+        Nothing.
+
+    Source: dual of the linear relaxation, in which orders and machines may be parts.
+    """
+    pairs = pairs_of(plan)
+    found = written(problem, cases_of(problem, pairs), packs_by(patterns.by_type))
+    short = {one.case[:3]: one.short for one in plan.cases}
+    for case, variables in zip(cases_of(problem, pairs), found.short, strict=True):
+        for variable, most in zip(variables.tolist(), short[case[:3]].tolist(), strict=True):
+            found.program.high[variable] = float(most)
+    worth = dict[tuple[str, int, int], float]()
+    program = found.program
+    for label, price, (low, _) in zip(program.labels, program.shadow_prices(seconds), program.bounds, strict=True):
+        if abs(price) > WORTH_SHOWING and label.resource:
+            served = label.resource in ("demand", "domain")
+            key = label.resource, label.item if label.rack < 0 else label.rack, label.item if label.rack >= 0 else 0
+            worth[key] = worth.get(key, 0.0) + (price * low if served else -price * PER.get(label.resource, 1.0))
+    rows = [Binding(*key, float(price) / problem.periods) for key, price in worth.items()]
+    return sorted((one for one in rows if one.price > WORTH_SHOWING), key=lambda one: -one.price)
+
+
+def runner_up(problem: OrderProblem, plan: OrderPlan, seconds: float) -> Alternative | None:
+    """The cheapest plan without one of the SKUs that are ordered; None where none is ordered, or needed."""
+    types = problem.of.types
+    found = []
+    machines = sorted({one.machine for one in plan.lines})
+    for machine in machines:
+        most = np.where(np.arange(len(types.name)) == machine, 0, types.most)
+        other = problem._replace(of=problem.of._replace(types=types._replace(most=most)))
+        name = f"without {types.name[machine]}"
+        found += alternatives(plan, {name: other}, seconds / len(machines), lambda _: None)
+    return min(found, key=lambda one: (one.short, one.cost), default=None)
+
+
+def other_worlds(problem: OrderProblem, plan: OrderPlan) -> dict[str, OrderProblem]:
+    """The problem with a tenth more or less demand, with another price of its main SKU, and a period more of lead."""
+    types, terms = problem.of.types, problem.terms
+    spent = np.bincount([one.machine for one in plan.lines], _spent(problem, plan), minlength=len(types.name))
+    main = int(spent.argmax())
+    found = {}
+    for name, factor in (("+10 %", 1.1), ("-10 %", 0.9)):
+        pods = np.ceil(problem.demand.pods * factor - 1e-9).astype(np.int64)
+        found[f"demand {name}"] = problem._replace(demand=problem.demand._replace(pods=pods))
+    for name, factor in (("+10 %", 1.1), ("-10 %", 0.9)):
+        change = np.where(np.arange(len(types.name)) == main, factor, 1.0)
+        dearer = problem._replace(of=problem.of._replace(types=types._replace(price=types.price * change)))
+        if plan.lines:
+            found[f"price of {types.name[main]} {name}"] = dearer._replace(
+                terms=terms._replace(outlay=terms.outlay * change)
+            )
+    found["lead times +30 days"] = problem._replace(terms=terms._replace(lead=terms.lead + 1))
+    return found
+
+
+def alternatives(
+    plan: OrderPlan, worlds: dict[str, OrderProblem], seconds: float, progress: Callable[[str], None]
+) -> list[Alternative]:
+    """A plan of each problem for the paths and periods that a plan rests on; one not found in time is left out."""
+    found = []
+    for name, problem in worlds.items():
+        progress(name)
+        pairs = pairs_of(plan)
+        try:
+            other = planned(problem, pairs, seconds / len(worlds), patterns_of(problem, pairs))
+        except NoOrdersInTime:
+            continue
+        machines = np.bincount(
+            [one.machine for one in other.lines],
+            [one.machines for one in other.lines],
+            minlength=len(problem.of.types.name),
+        )
+        found.append(Alternative(name, other.cost, other.short, tuple(int(one) for one in machines)))
+    return found
+
+
+def _spent(problem: OrderProblem, plan: OrderPlan) -> list[float]:
+    return [float(problem.of.types.price[one.machine] * one.machines) for one in plan.lines]

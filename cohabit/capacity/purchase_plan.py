@@ -1,0 +1,236 @@
+"""A purchase planned from files: orders by date, their proof, and what speaks for them, as a report."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from hashlib import sha256
+
+import orjson
+
+from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned
+from advisor.purchase.orders.path_risk import RiskPlan, planned_at_risk
+from advisor.purchase.orders.plan_check import plan_faults
+from advisor.purchase.orders.plan_reasons import (
+    Alternative,
+    Binding,
+    alternatives,
+    binding,
+    other_worlds,
+    pairs_of,
+    runner_up,
+)
+from cohabit.capacity.purchase_inputs import PurchaseInputs, order_by
+from cohabit.config.errors import CohabitError
+
+BANDS = (0.5, 0.2, 0.05)
+"""Risks of the costs P50, P80 and P95."""
+FOR_PLAN, FOR_RUNNER_UP, FOR_BANDS = 0.5, 0.1, 0.2
+"""Shares of the time; other demand and prices have the rest."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Machines to order for a rack, the last day to order them and the day from which they serve."""
+
+    sku: str
+    machines: int
+    rack: str
+    zone: str
+    order_by: date
+    deliver_by: date
+    price: float
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """Pods of a shape that no order places, in the worst case of a month; proved where no orders leave fewer short."""
+
+    month: date
+    shape: str
+    pods: int
+    lost: str
+    before_delivery: bool
+    proved: bool
+
+
+@dataclass(frozen=True)
+class PurchaseReport:
+    """What a purchase is decided by.
+
+    Args:
+        orders: by day of order.
+        cost: price by machine and month over the months that ordered machines serve; `outlay` is what is paid for them.
+        bound: no orders cost less; `gap` is the share by which the cost may exceed that.
+        fingerprint: of where each pod was placed in each case.
+        risk: probability that a path that was not seen is short; None of a single path, as are P50, P80 and P95.
+        binding: limits in words, with what one more is worth a month.
+        marginals: price a month by limit.
+        sensitivity: plans of other demand, prices and lead times.
+    """
+
+    orders: list[Order]
+    cost: float
+    outlay: float
+    bound: float
+    gap: float
+    exact: bool
+    packed: bool
+    fingerprint: str
+    shortages: list[Shortage]
+    risk: float | None
+    worst_short: float | None
+    cost_by_band: dict[str, float]
+    binding: list[str]
+    marginals: list[Binding]
+    runner_up: Alternative | None
+    sensitivity: list[Alternative]
+
+
+def purchase_report(
+    inputs: PurchaseInputs, risk: float, seconds: float, progress: Callable[[str], None]
+) -> PurchaseReport:
+    """Plan, check and explain a purchase.
+
+    Args:
+        inputs: of files.
+        risk: of a shortage on any path, where demand has several.
+        seconds: time at most, about.
+        progress: is called with what is being done.
+
+    Raises:
+        CohabitError: the plan did not pass its check.
+        NoOrdersInTime: none was found.
+    """
+    problem = inputs.problem
+    progress("planning")
+    by_risk = _risk_plan(inputs, risk, FOR_PLAN * seconds, progress)
+    plan, patterns = _single(inputs, FOR_PLAN * seconds) if by_risk is None else (by_risk.plan, _patterns(inputs))
+    progress("checking every pod's place")
+    if faults := plan_faults(problem, plan, pairs_of(plan)):
+        raise CohabitError(
+            f"the plan did not pass its check, so it is not shown: {faults[0]}; report it with the files"
+        )
+    progress("what binds")
+    limits = binding(problem, plan, patterns, 0.05 * seconds)
+    progress("runner-up")
+    second = runner_up(problem, plan, FOR_RUNNER_UP * seconds)
+    rest = 1.0 - FOR_PLAN - FOR_RUNNER_UP - (FOR_BANDS if by_risk else 0.0)
+    other = alternatives(plan, other_worlds(problem, plan), rest * seconds, progress)
+    return PurchaseReport(
+        orders=_orders(inputs, plan),
+        cost=plan.cost,
+        outlay=float(sum(problem.terms.outlay[one.machine] * one.machines for one in plan.lines)),
+        bound=plan.bound,
+        gap=plan.gap,
+        exact=plan.exact,
+        packed=True,
+        fingerprint=_fingerprint(plan),
+        shortages=_shortages(inputs, plan),
+        risk=by_risk.risk if by_risk else None,
+        worst_short=by_risk.worst_short if by_risk else None,
+        cost_by_band=_bands(inputs, FOR_BANDS * seconds, progress) if by_risk else {},
+        binding=[_in_words(inputs, one) for one in limits if one.resource != "demand"],
+        marginals=limits,
+        runner_up=second,
+        sensitivity=other,
+    )
+
+
+def report_json(inputs: PurchaseInputs, report: PurchaseReport) -> bytes:
+    """The report as JSON; machines of alternatives by SKU."""
+    names = [one.name for one in inputs.skus]
+
+    def plain(value: object) -> object:
+        if isinstance(value, Alternative):
+            machines = {name: count for name, count in zip(names, value.machines, strict=True) if count}
+            return value._asdict() | {"machines": machines}
+        if isinstance(value, Binding):
+            return value._asdict() | {"at": place_of(inputs, value)}
+        raise TypeError
+
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_SUBCLASS
+    return orjson.dumps(report, default=plain, option=options)
+
+
+def place_of(inputs: PurchaseInputs, one: Binding) -> str:
+    """Rack, SKU, domain or shape that a limit is of."""
+    if one.resource in ("power", "units", "ports"):
+        return inputs.racks[one.at].name
+    names = {
+        "most": [sku.name for sku in inputs.skus],
+        "domain": list(inputs.problem.racks.domains),
+        "demand": inputs.shapes,
+    }
+    return names[one.resource][one.at] if one.resource in names else ""
+
+
+def _risk_plan(inputs: PurchaseInputs, risk: float, seconds: float, progress: Callable[[str], None]) -> RiskPlan | None:
+    """None of a single path, whose demand is certain."""
+    return planned_at_risk(inputs.problem, risk, seconds, progress) if len(inputs.paths) > 1 else None
+
+
+def _patterns(inputs: PurchaseInputs) -> Patterns:
+    periods = range(len(inputs.months))
+    return patterns_of(inputs.problem, [(path, period) for path in range(len(inputs.paths)) for period in periods])
+
+
+def _single(inputs: PurchaseInputs, seconds: float) -> tuple[OrderPlan, Patterns]:
+    patterns = _patterns(inputs)
+    return planned(inputs.problem, [(0, period) for period in range(len(inputs.months))], seconds, patterns), patterns
+
+
+def _bands(inputs: PurchaseInputs, seconds: float, progress: Callable[[str], None]) -> dict[str, float]:
+    found = {}
+    for risk in BANDS:
+        name = f"P{100 * (1 - risk):.0f}"
+        progress(f"cost at {name}")
+        found[name] = planned_at_risk(inputs.problem, risk, seconds / len(BANDS)).plan.cost
+    return found
+
+
+def _orders(inputs: PurchaseInputs, plan: OrderPlan) -> list[Order]:
+    found = []
+    for one in plan.lines:
+        sku, rack, serves = inputs.skus[one.machine], inputs.racks[one.rack], inputs.months[one.serves]
+        last_day = order_by(serves, sku.lead_days, inputs.months[0])
+        found.append(Order(sku.name, one.machines, rack.name, rack.zone, last_day, serves, sku.price))
+    return sorted(found, key=lambda one: (one.order_by, one.deliver_by, one.sku, one.rack))
+
+
+def _shortages(inputs: PurchaseInputs, plan: OrderPlan) -> list[Shortage]:
+    """Of each month and shape the case with most pods short."""
+    problem = inputs.problem
+    ahead = problem.terms.lead + problem.terms.first
+    earliest = int(ahead[problem.of.types.most > 0].min(initial=len(inputs.months)))
+    worst = dict[tuple[int, int], Shortage]()
+    for one in plan.cases:
+        for shape in one.short.nonzero()[0].tolist():
+            key, pods = (one.case.period, shape), int(one.short[shape])
+            if key not in worst or worst[key].pods < pods:
+                lost = problem.racks.domains[one.case.lost] if one.case.lost >= 0 else ""
+                early = one.case.period < earliest
+                proved = plan.fewest
+                worst[key] = Shortage(inputs.months[one.case.period], inputs.shapes[shape], pods, lost, early, proved)
+    return [worst[key] for key in sorted(worst)]
+
+
+def _fingerprint(plan: OrderPlan) -> str:
+    found = sha256()
+    for one in plan.cases:
+        found.update(repr(one.case[:3]).encode())
+        for machines in one.packed:
+            found.update(repr((machines[:3], machines.counts.tolist())).encode())
+    return found.hexdigest()[:16]
+
+
+def _in_words(inputs: PurchaseInputs, one: Binding) -> str:
+    place, price = place_of(inputs, one), f"{one.price:,.2f} a month"
+    if one.resource in ("power", "units", "ports"):
+        zone = inputs.racks[one.at].zone
+        amount = {"power": "1 kW", "units": "1 unit", "ports": "1 port"}[one.resource]
+        return f"{one.resource} of rack {place} (zone {zone}) binds: {amount} more is worth {price}"
+    if one.resource == "most":
+        return f"the number of {place} that can be had binds: 1 machine more is worth {price}"
+    if one.resource == "budget":
+        return f"the budget binds: 1,000 more is worth {price}"
+    return f"the loss of {place} binds: a tenth fewer prod pods would save about {one.price / 10:,.2f} a month"
