@@ -46,7 +46,7 @@ class DaysUntilFull(_Part):
     """Latest day of the 80 % interval."""
 
 
-class DemandSeries(_Part):
+class PoolForecast(_Part):
     """Demand for one resource of one pool."""
 
     pool: str
@@ -88,7 +88,7 @@ class ForecastReport(_Part):
     """Hours that are forecast."""
     inputs: tuple[str, ...]
     """Growth and events that the planner gave, each as a sentence with who said so."""
-    series: tuple[DemandSeries, ...]
+    series: tuple[PoolForecast, ...]
     """By pool and resource."""
 
 
@@ -106,20 +106,20 @@ class PlannedOrder(_Part):
     deliver_by: str
     """Day from which they serve."""
     cost: NonNegativeFloat
-    """Price of all of them until the end of the plan, in the unit of the price list."""
+    """Price of all of them, paid once, in the unit of the price list."""
 
 
 class PeriodShortage(_Part):
-    """A period of the plan."""
+    """A month of the plan."""
 
     starts: str
     """Its first day."""
-    pods: NonNegativeFloat
-    """Pods at once, as planned for."""
-    shortage: NonNegativeFloat = Field(le=1)
-    """Probability that pods have no place although the plan is carried out."""
-    incurable: NonNegativeFloat = Field(le=1)
-    """Probability of a shortage that no order can cure, as nothing is delivered before."""
+    pods: NonNegativeInt
+    """Pods at once, of the path with most."""
+    short: NonNegativeInt
+    """Pods without a place in the worst case, although the plan is carried out."""
+    incurable: NonNegativeInt
+    """Of these, pods that no order can place, as nothing is delivered before."""
 
 
 class CostChange(_Part):
@@ -127,49 +127,49 @@ class CostChange(_Part):
 
     change: str
     """What is different, in words."""
-    cost: NonNegativeFloat | None
-    """Cost of the plan then; null where no plan exists."""
+    cost: NonNegativeFloat
+    """Cost of the plan then."""
+    short: NonNegativeInt
+    """Pods without a place then."""
 
 
-class PurchaseReport(_Part):
+class PublishedPurchase(_Part):
     """A purchase plan."""
 
     cluster: str
     """Cluster."""
-    at_us: NonNegativeInt
-    """End of the measurements that demand was forecast from, microseconds since 1970."""
     created_us: NonNegativeInt
     """When the plan was made, microseconds since 1970."""
     unit: str
-    """Unit of all costs."""
+    """Unit of all costs; empty where none was given."""
     risk: NonNegativeFloat = Field(le=1)
     """Probability of a shortage that was asked for."""
-    risk_stated: NonNegativeFloat = Field(le=1)
-    """Probability of a shortage under the plan."""
+    risk_stated: NonNegativeFloat | None = Field(le=1)
+    """Probability of a shortage under the plan; null where demand has a single path."""
     orders: tuple[PlannedOrder, ...]
     """Orders by date."""
     cost: NonNegativeFloat
-    """Cost of all orders until the end of the plan."""
-    bound: NonNegativeFloat | None
-    """Cost that no plan for the same pods can be below; null where none was found."""
+    """Price over life of all ordered machines, for each month that they serve."""
+    outlay: NonNegativeFloat
+    """Price of all ordered machines, paid once."""
+    bound: NonNegativeFloat
+    """Cost that no plan for the same pods can be below; 0 where none was found."""
     packed: bool
     """Whether every pod was given a place on a machine, and the places were checked."""
     unplaced: NonNegativeInt
-    """Pods without a place."""
+    """Pods without a place in the worst month."""
     periods: tuple[PeriodShortage, ...]
     """Shortage by period."""
     binding: tuple[str, ...]
     """What limits the plan, in sentences with what one unit more is worth."""
-    runner_up: str
-    """The next best plan, in a sentence."""
     changes: tuple[CostChange, ...]
-    """Sensitivity of the cost."""
+    """The next best plan, and the sensitivity of the cost."""
 
 
-Report = TypeVar("Report", ForecastReport, PurchaseReport)
+Report = TypeVar("Report", ForecastReport, PublishedPurchase)
 FILES: dict[type[BaseModel], tuple[str, str]] = {
     ForecastReport: ("demand-forecast.json", "cohabit capacity forecast --publish"),
-    PurchaseReport: ("purchase-plan.json", "cohabit capacity plan --publish"),
+    PublishedPurchase: ("purchase-plan.json", "cohabit capacity plan --publish"),
 }
 """File of each report, and the command that writes it."""
 
@@ -207,7 +207,7 @@ class NewestCapacity(Generic[Report]):
         return found
 
 
-def write_capacity_report(folder: Path, report: ForecastReport | PurchaseReport) -> Path:
+def write_capacity_report(folder: Path, report: ForecastReport | PublishedPurchase) -> Path:
     """Put a report in the place of the one that was there; readers see the one or the other.
 
     Raises:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.capacity.capacity_reports import DaysUntilFull, DemandSeries, ForecastReport, SeriesPoint
+from advisor.capacity.capacity_reports import DaysUntilFull, ForecastReport, PoolForecast, SeriesPoint
 from cohabit.capacity.forecasts import DAY, PoolDays, PoolDemand
 from features.metering.units import HOUR_US
 from models.demand.demand_forecast import LEVELS
@@ -45,10 +45,10 @@ def published_forecast(
     )
 
 
-def _series(one: PoolDemand, full: PoolDays | None, end_us: int) -> DemandSeries:
+def _series(one: PoolDemand, full: PoolDays | None, end_us: int) -> PoolForecast:
     past = one.past[len(one.past) % DAY :][-MOST_DAYS * DAY :]
     ahead = one.ahead[[LOW, MIDDLE, HIGH]]
-    return DemandSeries(
+    return PoolForecast(
         pool=one.pool,
         resource=one.resource,
         kind="request",

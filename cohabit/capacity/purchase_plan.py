@@ -24,7 +24,7 @@ from cohabit.config.errors import CohabitError
 
 BANDS = (0.5, 0.2, 0.05)
 """Risks of the costs P50, P80 and P95."""
-FOR_PLAN, FOR_RUNNER_UP, FOR_BANDS = 0.5, 0.1, 0.2
+FOR_PATTERNS, FOR_PLAN, FOR_RUNNER_UP, FOR_BANDS = 0.1, 0.4, 0.1, 0.2
 """Shares of the time; other demand and prices have the rest."""
 
 
@@ -65,7 +65,7 @@ class PurchaseReport:
         risk: probability that a path that was not seen is short; None of a single path, as are P50, P80 and P95.
         binding: limits in words, with what one more is worth a month.
         marginals: price a month by limit.
-        sensitivity: plans of other demand, prices and lead times.
+        sensitivity: plans of other demand, prices and lead times; `undecided` more were not decided in time.
     """
 
     orders: list[Order]
@@ -84,6 +84,7 @@ class PurchaseReport:
     marginals: list[Binding]
     runner_up: Alternative | None
     sensitivity: list[Alternative]
+    undecided: int
 
 
 def purchase_report(
@@ -104,7 +105,10 @@ def purchase_report(
     problem = inputs.problem
     progress("planning")
     by_risk = _risk_plan(inputs, risk, FOR_PLAN * seconds, progress)
-    plan, patterns = _single(inputs, FOR_PLAN * seconds) if by_risk is None else (by_risk.plan, _patterns(inputs))
+    if by_risk is None:
+        plan, patterns = _single(inputs, seconds)
+    else:
+        plan, patterns = by_risk.plan, _patterns(inputs, seconds)
     progress("checking every pod's place")
     if faults := plan_faults(problem, plan, pairs_of(plan)):
         raise CohabitError(
@@ -113,9 +117,10 @@ def purchase_report(
     progress("what binds")
     limits = binding(problem, plan, patterns, 0.05 * seconds)
     progress("runner-up")
-    second = runner_up(problem, plan, FOR_RUNNER_UP * seconds)
-    rest = 1.0 - FOR_PLAN - FOR_RUNNER_UP - (FOR_BANDS if by_risk else 0.0)
-    other = alternatives(plan, other_worlds(problem, plan), rest * seconds, progress)
+    second = runner_up(problem, plan, patterns, FOR_RUNNER_UP * seconds)
+    rest = 1.0 - FOR_PATTERNS - FOR_PLAN - FOR_RUNNER_UP - (FOR_BANDS if by_risk else 0.0)
+    worlds = other_worlds(problem, plan)
+    other = alternatives(plan, worlds, patterns, rest * seconds, progress)
     return PurchaseReport(
         orders=_orders(inputs, plan),
         cost=plan.cost,
@@ -133,6 +138,7 @@ def purchase_report(
         marginals=limits,
         runner_up=second,
         sensitivity=other,
+        undecided=len(worlds) - len(other),
     )
 
 
@@ -169,14 +175,15 @@ def _risk_plan(inputs: PurchaseInputs, risk: float, seconds: float, progress: Ca
     return planned_at_risk(inputs.problem, risk, seconds, progress) if len(inputs.paths) > 1 else None
 
 
-def _patterns(inputs: PurchaseInputs) -> Patterns:
+def _patterns(inputs: PurchaseInputs, seconds: float) -> Patterns:
     periods = range(len(inputs.months))
-    return patterns_of(inputs.problem, [(path, period) for path in range(len(inputs.paths)) for period in periods])
+    pairs = [(path, period) for path in range(len(inputs.paths)) for period in periods]
+    return patterns_of(inputs.problem, pairs, FOR_PATTERNS * seconds)
 
 
 def _single(inputs: PurchaseInputs, seconds: float) -> tuple[OrderPlan, Patterns]:
-    patterns = _patterns(inputs)
-    return planned(inputs.problem, [(0, period) for period in range(len(inputs.months))], seconds, patterns), patterns
+    patterns, pairs = _patterns(inputs, seconds), [(0, period) for period in range(len(inputs.months))]
+    return planned(inputs.problem, pairs, FOR_PLAN * seconds, patterns), patterns
 
 
 def _bands(inputs: PurchaseInputs, seconds: float, progress: Callable[[str], None]) -> dict[str, float]:
@@ -209,7 +216,7 @@ def _shortages(inputs: PurchaseInputs, plan: OrderPlan) -> list[Shortage]:
             if key not in worst or worst[key].pods < pods:
                 lost = problem.racks.domains[one.case.lost] if one.case.lost >= 0 else ""
                 early = one.case.period < earliest
-                proved = plan.fewest
+                proved = plan.fewest or early
                 worst[key] = Shortage(inputs.months[one.case.period], inputs.shapes[shape], pods, lost, early, proved)
     return [worst[key] for key in sorted(worst)]
 

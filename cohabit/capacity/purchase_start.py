@@ -7,8 +7,9 @@ import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from io import StringIO
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from advisor.purchase.instance import DEVICE
+from cohabit.capacity.demand_series import DemandSeries
 from cohabit.config.errors import CohabitError
 from features.columnar.arrow_columns import floats
 from features.contention.node_state import is_best_effort, is_delete, standing
@@ -25,6 +27,8 @@ from features.demand.app_peaks import AppPeaks
 from features.jobs.lake_facts import facts_between
 from ingest.lake.row_filter import microseconds
 from ingest.lake.tables import Lake
+from models.demand.demand_forecast import forecast_demand
+from models.demand.planner_inputs import growth_factors
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,6 +39,7 @@ STEPS = ((50, 64), (100, 256), (250, 512), (500, 1_024), (1_000, 4_096), (2_000,
 MOST_SHAPES = 60
 MIB = 1 << 20
 HOURS_A_MONTH, LIFE_MONTHS = 730, 36
+MONTH_DAYS, YEAR_DAYS = 30.5, 365.25
 TICK, DAY = timedelta(microseconds=1), timedelta(days=1)
 USED = {"cpu": "demand_cpu", "memory": "demand_memory"}
 ALLOCATABLE = {"cpu": ("allocatable_cores", "cores"), "memory": ("allocatable_memory_bytes", "memory_bytes")}
@@ -71,6 +76,53 @@ class PurchaseStart:
     everywhere: int
     nodes: int
     unknown_nodes: int
+
+
+def next_months(day: date, count: int) -> list[date]:
+    """First days of the months after a day."""
+    first = [day.replace(day=1)]
+    for _ in range(count):
+        first.append((first[-1] + timedelta(days=32)).replace(day=1))
+    return first[1:]
+
+
+def certain_growth(day: date, months: Sequence[date], growth: float) -> Floats:
+    """(1, t) demand at the end of each month as a multiple of today's, by yearly growth alone."""
+    return np.array([[(1.0 + growth) ** (((month - day).days + MONTH_DAYS) / YEAR_DAYS) for month in months]])
+
+
+def growth_paths(past: DemandSeries, months: Sequence[date], growth: float, paths: int) -> Floats:
+    """Forecast demand of all pools for cores as a multiple of the newest known hour.
+
+    Args:
+        past: metered hours.
+        months: first days, in order.
+        growth: yearly, beyond what the past shows.
+        paths: how many.
+
+    Returns:
+        (w, t) the largest hour of each path and month.
+
+    Raises:
+        ValueError: too little is metered for a forecast.
+
+    Source: `forecast_demand`; the target is the month's largest hour, as machines are bought for it.
+    """
+    rows = [row for row, key in enumerate(past.keys) if key[2] == "cpu"]
+    total = past.requests[rows].sum(axis=0)
+    if not np.nansum(total) > 0:
+        total = past.use[rows].sum(axis=0)
+    known = total[np.isfinite(total)]
+    if not len(known) or known[-1] <= 0:
+        raise ValueError("no hour with requests or use of cores is metered")
+    end = datetime.fromtimestamp(int(past.hours_us[-1]) / 1e6, UTC)
+    edges = [*months, next_months(months[-1], 1)[0]]
+    hour = [max(int((datetime(*edge.timetuple()[:3], tzinfo=UTC) - end).total_seconds() // 3600), 0) for edge in edges]
+    found = forecast_demand(
+        total[None], hour[-1], rng=np.random.default_rng(0), factors=growth_factors(hour[-1], growth)[None], paths=paths
+    )
+    largest = [found.paths[0][:, first:last].max(axis=1) for first, last in pairwise(hour)]
+    return np.asarray(np.stack(largest, axis=1) / known[-1])
 
 
 def purchase_start(lake: Lake, cluster: str, at: datetime, months: Sequence[date], growth: Floats) -> PurchaseStart:

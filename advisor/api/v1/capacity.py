@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from advisor.api.http.base_schema import Body
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
-from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PurchaseReport
+from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PublishedPurchase
 from advisor.capacity.offer_file import NewestOffers, OfferReport
 from advisor.capacity.offers import NodeOffer
 from advisor.errors import Unavailable
@@ -95,7 +95,7 @@ def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
         now_us: the clock.
     """
     router, newest = APIRouter(), NewestOffers(snapshots)
-    forecasts, purchases = NewestCapacity(snapshots, ForecastReport), NewestCapacity(snapshots, PurchaseReport)
+    forecasts, purchases = NewestCapacity(snapshots, ForecastReport), NewestCapacity(snapshots, PublishedPurchase)
 
     @router.get("/v1/capacity/headroom", responses=refusals(422, 503))
     @allowed(*WHO)
@@ -128,7 +128,7 @@ def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
 
     @router.get("/v1/capacity/purchases", responses=refusals(503))
     @allowed(*PLANNERS)
-    def purchase() -> PurchaseReport:
+    def purchase() -> PublishedPurchase:
         """The purchase plan that was published last."""
         return purchases.published()
 

@@ -10,11 +10,15 @@ from advisor.errors import AdvisorError
 from advisor.purchase.instance import Floats, Instance, Ints, MachineTypes
 from advisor.purchase.orders.integer_program import Solution
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
-from advisor.purchase.orders.order_program import Packing, Written, packs_by, packs_in_parts, written
+from advisor.purchase.orders.order_program import Packing, Written, choices_of, packs_by, packs_in_parts, written
 from advisor.purchase.orders.packed_patterns import maximal_patterns
 from advisor.purchase.packing import Search, generated_patterns
 
 WHOLE = 1e-6
+FOR_NOTHING_SHORT = 0.5
+"""Share of the time after which pods may be short."""
+SHORT = 100.0
+"""Price of a pod short, in prices of the dearest lot."""
 FOR_PATTERNS_S = 10.0
 MAX_WHOLE = 20_000
 """Patterns of all cases that are whole numbers at once; beyond, orders come first and cases after."""
@@ -149,11 +153,17 @@ def planned(
     Raises:
         NoOrdersInTime: none was found.
 
-    Source: ours; lexicographic, pods short before cost.
+    Source: ours; pods short before cost. What runs before the first delivery packs on what stands, case by case.
     """
     until = monotonic() + seconds
     known = patterns_of(problem, wanted) if patterns is None else patterns
-    cases = cases_of(problem, wanted)
+    reached = min((one.serves for one in choices_of(problem)), default=problem.periods)
+    both = cases_of(problem, wanted)
+    early, cases = [one for one in both if one.period < reached], [one for one in both if one.period >= reached]
+    standing, packing = with_orders(problem, []), packs_by(known.by_type)
+    at_hand = [packed_alone(standing, case, packing, FOR_CASE * seconds) for case in early]
+    if not cases:
+        return OrderPlan([], at_hand, 0.0, 0.0, known.complete, fewest=True)
     whole = sum(map(len, known.by_type)) * len(cases) <= MAX_WHOLE
     search_until = until if whole and known.complete else until - FOR_BOUND * seconds
     found = (_at_once if whole else _in_steps)(problem, cases, known, search_until)
@@ -163,7 +173,8 @@ def planned(
     if not (whole and known.complete):
         bound = _bound(problem, found.packed, until)
         fewest = not any(one.short.any() for one in found.packed)
-    return OrderPlan(found.lines, found.packed, cost_of(problem, found.lines), max(bound, 0.0), known.complete, fewest)
+    packed = [*at_hand, *found.packed]
+    return OrderPlan(found.lines, packed, cost_of(problem, found.lines), max(bound, 0.0), known.complete, fewest)
 
 
 class _Found(NamedTuple):
@@ -244,25 +255,25 @@ def cost_of(problem: OrderProblem, lines: Sequence[OrderLine]) -> float:
 def _solved(
     problem: OrderProblem, cases: Sequence[Case], packing: Packing, until: float
 ) -> tuple[Written, Solution, bool]:
-    """With nothing short; where that cannot be, with as little short as can be, and then at least cost.
+    """With nothing short; where that is not found, at a price of pods short that is above that of any cure.
 
-    Also whether it is proved that no less can be short.
+    Also whether it is proved that no less can be short. Cost and bound are of orders alone.
     """
     found = written(problem, cases, packing)
-    solution = found.program.solve((until - monotonic()) * 0.6)
+    solution = found.program.solve((until - monotonic()) * FOR_NOTHING_SHORT)
     if len(solution.value):
         return found, solution, True
     short = np.concatenate(found.short)
-    demand = np.concatenate([case.pods for case in cases]).astype(float)
-    cost = found.program.cost
-    _set_highest(found, short, demand)
-    found.program.cost = np.isin(np.arange(len(cost)), short).astype(float).tolist()
-    least = found.program.solve((until - monotonic()) / 2)
-    found.program.cost = cost
+    price = SHORT * max(found.program.cost, default=1.0) * float(problem.terms.lot.max(initial=1)) or SHORT
+    _set_highest(found, short, np.concatenate([case.pods for case in cases]).astype(float))
+    for variable in short.tolist():
+        found.program.cost[variable] = price
+    least = found.program.solve(until - monotonic())
     if not len(least.value):
         return found, least, False
-    _set_highest(found, short, np.ceil(least.value[short] - WHOLE))
-    return found, found.program.solve(until - monotonic(), least.value), least.cost <= least.bound + WHOLE
+    penalty = price * float(least.value[short].sum())
+    orders = least._replace(cost=least.cost - penalty, bound=least.bound - penalty)
+    return found, orders, least.cost - least.bound < price / 2
 
 
 def _set_highest(found: Written, variables: Ints, high: Floats) -> None:

@@ -32,6 +32,10 @@ class Binding(NamedTuple):
     price: float
 
 
+DECIDED_WITHIN = 0.2
+"""Gap up to which another plan is compared."""
+
+
 class Alternative(NamedTuple):
     """Another plan.
 
@@ -87,16 +91,14 @@ def binding(problem: OrderProblem, plan: OrderPlan, patterns: Patterns, seconds:
     return sorted((one for one in rows if one.price > WORTH_SHOWING), key=lambda one: -one.price)
 
 
-def runner_up(problem: OrderProblem, plan: OrderPlan, seconds: float) -> Alternative | None:
-    """The cheapest plan without one of the SKUs that are ordered; None where none is ordered, or needed."""
-    types = problem.of.types
-    found = []
-    machines = sorted({one.machine for one in plan.lines})
-    for machine in machines:
+def runner_up(problem: OrderProblem, plan: OrderPlan, patterns: Patterns, seconds: float) -> Alternative | None:
+    """The cheapest plan without one of the SKUs that are ordered; None where none is ordered, or found in time."""
+    types, worlds = problem.of.types, dict[str, OrderProblem]()
+    for machine in sorted({one.machine for one in plan.lines}):
         most = np.where(np.arange(len(types.name)) == machine, 0, types.most)
-        other = problem._replace(of=problem.of._replace(types=types._replace(most=most)))
-        name = f"without {types.name[machine]}"
-        found += alternatives(plan, {name: other}, seconds / len(machines), lambda _: None)
+        without = problem.of._replace(types=types._replace(most=most))
+        worlds[f"without {types.name[machine]}"] = problem._replace(of=without)
+    found = alternatives(plan, worlds, patterns, seconds, lambda _: None)
     return min(found, key=lambda one: (one.short, one.cost), default=None)
 
 
@@ -121,16 +123,26 @@ def other_worlds(problem: OrderProblem, plan: OrderPlan) -> dict[str, OrderProbl
 
 
 def alternatives(
-    plan: OrderPlan, worlds: dict[str, OrderProblem], seconds: float, progress: Callable[[str], None]
+    plan: OrderPlan,
+    worlds: dict[str, OrderProblem],
+    patterns: Patterns,
+    seconds: float,
+    progress: Callable[[str], None],
 ) -> list[Alternative]:
-    """A plan of each problem for the paths and periods that a plan rests on; one not found in time is left out."""
+    """A plan of each problem for the paths and periods that a plan rests on.
+
+    One that was not decided in time is left out: whether fewer pods can be short, or whether it costs a fifth less.
+    """
     found = []
     for name, problem in worlds.items():
         progress(name)
         pairs = pairs_of(plan)
+        known = patterns_of(problem, pairs, seconds / len(worlds)) if patterns.complete else patterns
         try:
-            other = planned(problem, pairs, seconds / len(worlds), patterns_of(problem, pairs))
+            other = planned(problem, pairs, seconds / len(worlds), known)
         except NoOrdersInTime:
+            continue
+        if not other.fewest or other.gap > DECIDED_WITHIN:
             continue
         machines = np.bincount(
             [one.machine for one in other.lines],

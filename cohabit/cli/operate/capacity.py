@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cohabit.cli.operate.capacity_inputs import inputs_command
 from cohabit.cli.operate.capacity_plan import plan_command
 from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import console
@@ -18,6 +19,7 @@ capacity_app = typer.Typer(
     help="What nodes offer, what apps should request, when pools are full, what to order. The cluster is not changed.",
     rich_markup_mode="rich",
 )
+capacity_app.command("inputs")(inputs_command)
 capacity_app.command("plan")(plan_command)
 FORMS = {"vpa": "VerticalPodAutoscalers", "resize": "resizes of pods"}
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import complaints, console, printable, show_amounts
-from cohabit.terminal.options import FOUND, reports_blindness
+from cohabit.terminal.options import FOUND, reports_blindness, settings
 
 if TYPE_CHECKING:
     from advisor.purchase.orders.plan_reasons import Alternative
@@ -41,6 +42,10 @@ def plan_command(
     out: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the whole report here.")
     ] = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Publish for the page of `cohabit serve`, next to the snapshots.")
+    ] = False,
+    currency: Annotated[str, typer.Option(help="Unit of prices, for the page.")] = "",
 ) -> None:
     """Plan which machines to order, for which rack and by which day, so that demand packs in every month.
 
@@ -70,7 +75,18 @@ def plan_command(
     if out is not None:
         out.write_bytes(report_json(inputs, report))
         console.print(f"written: {out}", soft_wrap=True)
+    if publish:
+        _publish(inputs, report, currency, risk)
     raise typer.Exit(FOUND if report.shortages else 0)
+
+
+def _publish(inputs: "PurchaseInputs", report: "PurchaseReport", currency: str, risk: float) -> None:
+    from advisor.capacity.capacity_reports import write_capacity_report
+    from cohabit.capacity.published_purchase import published_purchase
+
+    own = settings()
+    found = published_purchase(inputs, report, cluster=own.cluster, unit=currency, risk=risk, now_us=time_ns() // 1000)
+    console.print(f"published: {write_capacity_report(own.snapshots, found)}", soft_wrap=True)
 
 
 def _refuse_without_solver() -> None:
@@ -136,6 +152,8 @@ def _show_alternatives(inputs: "PurchaseInputs", report: "PurchaseReport") -> No
         columns: Sequence[str] = ("other plan", "cost", "difference", "machines", "pods short")
         title = "runner-up and sensitivity" if report.runner_up else "sensitivity"
         show_amounts(title, columns, rows)
+    if report.undecided:
+        console.print(f"{report.undecided} other plans were not decided in time: give more --seconds", soft_wrap=True)
 
 
 def _machines(inputs: "PurchaseInputs", one: "Alternative") -> str:

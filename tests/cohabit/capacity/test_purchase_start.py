@@ -6,11 +6,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from cohabit.capacity.purchase_start import FILES, MOST_SHAPES, PurchaseStart, purchase_start, write_start
+from advisor.capacity.capacity_reports import PublishedPurchase, read_capacity_report
+from cohabit.capacity.demand_series import demand_series
+from cohabit.capacity.purchase_start import (
+    FILES,
+    MOST_SHAPES,
+    PurchaseStart,
+    certain_growth,
+    growth_paths,
+    next_months,
+    purchase_start,
+    write_start,
+)
+from cohabit.cli.main import app
 from cohabit.config.errors import CohabitError
 from ingest.lake.tables import Lake
 from tests.cohabit.capacity.cluster_days import Days, lake_of
+from tests.cohabit.capacity.metered_weeks import END
+from tests.cohabit.capacity.metered_weeks import lake_of as metered_lake
 
 MONTHS = [date(2026, 4, 1), date(2026, 5, 1)]
 GROWTH = np.array([[1.0, 1.5], [1.2, 2.0]])
@@ -98,3 +113,66 @@ def test_the_lake_is_only_read(tmp_path: Path) -> None:
     purchase_start(lake, "c", days.end, MONTHS, GROWTH)
 
     assert sorted(path.name for path in (tmp_path / "lake").rglob("*")) == before
+
+
+def test_growth_alone_compounds_until_the_end_of_each_month() -> None:
+    months = next_months(date(2026, 12, 15), 13)
+
+    found = certain_growth(date(2026, 12, 15), months, 0.2)
+
+    assert months[0] == date(2027, 1, 1)
+    assert months[-1] == date(2028, 1, 1)
+    assert found.shape == (1, 13)
+    assert found[0, 11] == pytest.approx(1.2, rel=0.01)
+    assert (certain_growth(date(2026, 12, 15), months, 0.0) == 1.0).all()
+
+
+def test_metered_weeks_give_paths_of_the_largest_hour_of_each_month(tmp_path: Path) -> None:
+    past = demand_series(metered_lake(tmp_path / "lake", 8), "c", 365, "qos")
+    months = next_months(END.date(), 2)
+
+    found, doubled = (growth_paths(past, months, growth, 40) for growth in (0.0, 1.0))
+
+    assert found.shape == (40, 2)
+    assert (found > 0.5).all()
+    assert (doubled[:, 1] > found[:, 1]).all()
+
+
+def test_a_lake_without_metered_hours_gives_one_path_and_says_why(tmp_path: Path) -> None:
+    lake_of(tmp_path / "lake", Days(nodes=2, days=1.0))
+    environment = {"COHABIT_LAKE": str(tmp_path / "lake"), "COHABIT_CLUSTER": "c", "COLUMNS": "160"}
+    words = ["capacity", "inputs", "--out", str(tmp_path / "inputs"), "--growth", "0.1"]
+
+    unsigned = CliRunner().invoke(app, words, env=environment)
+    said = CliRunner().invoke(app, [*words, "--signed-by", "eve"], env=environment)
+
+    assert "--signed-by" in unsigned.output
+    assert said.exit_code == 0
+    assert "8 pods by request" in said.output
+    assert "1 path over 6 months (no forecast: " in said.output
+    assert "growth of +10% a year, says eve" in said.output
+
+
+def test_files_of_a_lake_are_refused_until_prices_are_filled_in_and_then_planned_and_published(tmp_path: Path) -> None:
+    lake_of(tmp_path / "lake", Days(nodes=2, days=1.0, described=(("zone", "a"),)))
+    environment = {name: str(tmp_path / of) for name, of in (("COHABIT_LAKE", "lake"), ("COHABIT_SNAPSHOTS", "snap"))}
+    environment |= {"COHABIT_CLUSTER": "c", "COLUMNS": "160"}
+    inputs = tmp_path / "inputs"
+    CliRunner().invoke(app, ["capacity", "inputs", "--out", str(inputs), "--months", "2"], env=environment)
+    files = [
+        word for name in ("skus", "racks", "fleet", "demand") for word in (f"--{name}", str(inputs / f"{name}.csv"))
+    ]
+    plan = ["capacity", "plan", *files, "--survive", "none", "--seconds", "2", "--publish"]
+
+    blank = CliRunner().invoke(app, plan, env=environment)
+    text = (inputs / "skus.csv").read_text()
+    (inputs / "skus.csv").write_text(text.replace(",,36,,1", ",9000,36,30,1"))
+    filled = CliRunner().invoke(app, plan, env=environment)
+
+    assert "skus.csv:2, column price" in blank.output.replace("\n", "")
+    assert filled.exit_code == 0, filled.output
+    found = read_capacity_report(tmp_path / "snap", PublishedPurchase)
+    assert found is not None
+    assert found.packed
+    assert [one.starts[8:] for one in found.periods] == ["01", "01"]
+    assert found.periods[0].pods == 8

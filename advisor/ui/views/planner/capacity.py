@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from advisor.api.http.roles import allowed
 from advisor.api.v1.capacity import PLANNERS
-from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PurchaseReport
+from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PublishedPurchase
 from advisor.capacity.offer_file import HOUR_S, NewestOffers
 from advisor.capacity.offers import NodeOffer
 from advisor.errors import Unavailable
@@ -45,7 +45,7 @@ def capacity_pages(pages: Pages, serving: Serving) -> APIRouter:
     """The route of capacity."""
     router, offers = APIRouter(), NewestOffers(serving.snapshots)
     forecasts = NewestCapacity(serving.snapshots, ForecastReport)
-    purchases = NewestCapacity(serving.snapshots, PurchaseReport)
+    purchases = NewestCapacity(serving.snapshots, PublishedPurchase)
 
     @router.get("/ui/capacity")
     @allowed(*PLANNERS)

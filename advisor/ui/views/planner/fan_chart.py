@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from advisor.capacity.capacity_reports import DemandSeries, SeriesPoint
+from advisor.capacity.capacity_reports import PoolForecast, SeriesPoint
 
 WIDTH, HEIGHT, EDGE = 640.0, 160.0, 4.0
 
@@ -21,7 +21,7 @@ class FanChart:
         top: amount at the upper edge.
     """
 
-    series: DemandSeries
+    series: PoolForecast
     past: str
     middle: str
     band: str
@@ -29,7 +29,7 @@ class FanChart:
     top: float
 
 
-def fan_chart(series: DemandSeries) -> FanChart:
+def fan_chart(series: PoolForecast) -> FanChart:
     """The drawing of a series; amounts begin at 0.
 
     Args:
