@@ -8,8 +8,8 @@ import numpy as np
 from advisor.purchase.instance import Flags, Floats, Ints
 
 INFINITE = highspy.kHighsInf
-GAP = 1e-7
-"""Between a mixed-integer program's value and its bound, where the search may end."""
+GAP, WHOLE_WITHIN = 1e-9, 1e-7
+"""Relative, between a mixed-integer program's value and its bound, where the search may end; and of whole numbers."""
 
 
 class Terms(NamedTuple):
@@ -25,10 +25,11 @@ class Program(NamedTuple):
 
     Args:
         cost: (v,) per unit of each variable.
-        most: (v,) upper bounds; lower ones are 0.
+        most: (v,) upper bounds.
         low: (r,) lower bounds of rows.
         high: (r,) upper bounds of rows.
         terms: entries of the rows.
+        least: (v,) lower bounds; None: 0.
     """
 
     cost: Floats
@@ -36,6 +37,7 @@ class Program(NamedTuple):
     low: Floats
     high: Floats
     terms: Terms
+    least: Floats | None = None
 
 
 class Solution(NamedTuple):
@@ -90,7 +92,7 @@ def solved(
         given.col_value = start.tolist()
         solver.setSolution(given)
     solver.run()
-    return read(solver, mixed=whole is not None)
+    return read(solver, mixed=whole is not None and bool(whole.any()))
 
 
 def quiet(seconds: float, seed: int) -> highspy.Highs:
@@ -98,6 +100,7 @@ def quiet(seconds: float, seed: int) -> highspy.Highs:
     solver = highspy.Highs()
     solver.silent()
     options = (("threads", 1), ("random_seed", seed), ("time_limit", max(seconds, 0.01)), ("mip_rel_gap", GAP))
+    solver.setOptionValue("mip_feasibility_tolerance", WHOLE_WITHIN)
     for name, value in options:
         solver.setOptionValue(name, value)
     return solver
@@ -108,7 +111,8 @@ def read(solver: highspy.Highs, *, mixed: bool) -> Solution:
     info, status = solver.getInfo(), solver.getModelStatus()
     found, optimal = solver.getSolution(), status == highspy.HighsModelStatus.kOptimal
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        least = INFINITE if status == highspy.HighsModelStatus.kInfeasible else 0.0
+        impossible = status == highspy.HighsModelStatus.kInfeasible
+        least = INFINITE if impossible else max(float(info.mip_dual_bound), 0.0) if mixed else 0.0
         return Solution(INFINITE, least, np.zeros(0), np.zeros(0), np.zeros(0), optimal)
     value = info.objective_function_value
     return Solution(
@@ -126,12 +130,13 @@ def model_of(program: Program, whole: Flags | None) -> highspy.HighsLp:
     found, of = highspy.HighsLp(), program.terms
     order = np.lexsort((of.variable, of.row))
     found.num_col_, found.num_row_ = len(program.cost), len(program.low)
-    found.col_cost_, found.col_lower_, found.col_upper_ = program.cost, np.zeros(len(program.cost)), program.most
+    least = np.zeros(len(program.cost)) if program.least is None else program.least
+    found.col_cost_, found.col_lower_, found.col_upper_ = program.cost, least, program.most
     found.row_lower_, found.row_upper_ = program.low, program.high
     found.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     found.a_matrix_.start_ = np.searchsorted(of.row[order], np.arange(len(program.low) + 1)).astype(np.int32)
     found.a_matrix_.index_, found.a_matrix_.value_ = of.variable[order].astype(np.int32), of.factor[order]
-    if whole is not None:
+    if whole is not None and whole.any():
         kinds = highspy.HighsVarType
         found.integrality_ = [kinds.kInteger if one else kinds.kContinuous for one in whole.tolist()]
     return found

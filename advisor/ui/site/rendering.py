@@ -76,10 +76,10 @@ PLACES = (
     Place("/ui/cluster", "Cluster", "c"),
     Place("/ui/victims", "Victims", "v"),
     Place("/ui/plans", "Plans", "p"),
-    Place("/ui/capacity", "Capacity", "k"),
     Place("/ui/bills", "Bills", "b"),
     Place("/ui/prices", "Prices", "m"),
     Place("/ui/quotes", "Cost estimates", "q"),
+    Place("/ui/capacity", "Capacity", "k"),
 )
 DECIDED = {
     "open": "Not decided yet",
