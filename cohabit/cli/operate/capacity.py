@@ -7,6 +7,7 @@ import typer
 
 from cohabit.cli.operate.capacity_inputs import inputs_command
 from cohabit.cli.operate.capacity_plan import plan_command
+from cohabit.cli.operate.capacity_what_if import what_if_command
 from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import console
 from cohabit.terminal.options import BLIND, LakeOption, reports_blindness, reports_errors, settings
@@ -21,6 +22,7 @@ capacity_app = typer.Typer(
 )
 capacity_app.command("inputs")(inputs_command)
 capacity_app.command("plan")(plan_command)
+capacity_app.command("what-if")(what_if_command)
 FORMS = {"vpa": "VerticalPodAutoscalers", "resize": "resizes of pods"}
 
 

@@ -11,7 +11,7 @@ from cohabit.terminal.console import console, printable
 from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
-    from cohabit.capacity.purchase_start import Floats
+    from cohabit.capacity.purchases.purchase_start import Floats
     from ingest.lake.tables import Lake
 
 PATHS = 100
@@ -41,7 +41,7 @@ def inputs_command(
     [dim]cohabit capacity inputs --out inputs --months 6[/]
     """
     from cohabit.capacity.headroom import newest_measured
-    from cohabit.capacity.purchase_start import next_months, purchase_start, write_start
+    from cohabit.capacity.purchases.purchase_start import next_months, purchase_start, write_start
     from cohabit.terminal.locations import existing_lake
 
     if growth and not signed_by.strip():
@@ -69,7 +69,7 @@ def inputs_command(
 def _paths(opened: "Lake", cluster: str, at: datetime, months: list[date], growth: float) -> "tuple[Floats, str]":
     """(w, t) demand by path and month as a multiple of today's, and why there is one path alone."""
     from cohabit.capacity.demand_series import demand_series
-    from cohabit.capacity.purchase_start import certain_growth, growth_paths
+    from cohabit.capacity.purchases.purchase_start import certain_growth, growth_paths
 
     try:
         past = demand_series(opened, cluster, 365, "qos")

@@ -13,8 +13,8 @@ from cohabit.terminal.options import FOUND, reports_blindness, settings
 
 if TYPE_CHECKING:
     from advisor.purchase.orders.plan_reasons import Alternative
-    from cohabit.capacity.purchase_inputs import PurchaseInputs
-    from cohabit.capacity.purchase_plan import PurchaseReport
+    from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs
+    from cohabit.capacity.purchases.purchase_plan import PurchaseReport
 
 MAX_BINDING = 8
 """Limits that are shown; JSON has all."""
@@ -59,13 +59,13 @@ def plan_command(
     Exit codes: 0, all demand packs; 1, some pods are short; 3, there is no plan, or a file was refused.
     docs/purchases.md has the files and an example.
     """
-    from cohabit.capacity.purchase_inputs import DOMAINS, PurchaseFiles, purchase_inputs
+    from cohabit.capacity.purchases.purchase_inputs import DOMAINS, PurchaseFiles, purchase_inputs
 
     if survive not in DOMAINS:
         raise CohabitError(f"--survive {survive}: choose from {', '.join(DOMAINS)}")
-    _refuse_without_solver()
+    refuse_without_solver()
     from advisor.purchase.orders.order_problem import Limits
-    from cohabit.capacity.purchase_plan import purchase_report, report_json
+    from cohabit.capacity.purchases.purchase_plan import purchase_report, report_json
 
     files = PurchaseFiles(skus, racks, demand, fleet, in_flight, retire, events)
     limits = Limits(*(float("inf") if one is None else float(one) for one in (budget, most_kinds)))
@@ -82,14 +82,14 @@ def plan_command(
 
 def _publish(inputs: "PurchaseInputs", report: "PurchaseReport", currency: str, risk: float) -> None:
     from advisor.capacity.capacity_reports import write_capacity_report
-    from cohabit.capacity.published_purchase import published_purchase
+    from cohabit.capacity.purchases.published_purchase import published_purchase
 
     own = settings()
     found = published_purchase(inputs, report, cluster=own.cluster, unit=currency, risk=risk, now_us=time_ns() // 1000)
     console.print(f"published: {write_capacity_report(own.snapshots, found)}", soft_wrap=True)
 
 
-def _refuse_without_solver() -> None:
+def refuse_without_solver() -> None:
     """Before files are read.
 
     Raises:

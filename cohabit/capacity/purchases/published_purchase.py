@@ -4,8 +4,8 @@ from collections import Counter
 from datetime import date
 
 from advisor.capacity.capacity_reports import CostChange, PeriodShortage, PlannedOrder, PublishedPurchase
-from cohabit.capacity.purchase_inputs import PurchaseInputs
-from cohabit.capacity.purchase_plan import PurchaseReport
+from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs
+from cohabit.capacity.purchases.purchase_plan import PurchaseReport
 
 
 def published_purchase(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from advisor.capacity.capacity_reports import PublishedPurchase, read_capacity_report
 from cohabit.capacity.demand_series import demand_series
-from cohabit.capacity.purchase_start import (
+from cohabit.capacity.purchases.purchase_start import (
     FILES,
     MOST_SHAPES,
     PurchaseStart,

@@ -11,7 +11,7 @@ import numpy as np
 
 from advisor.purchase.instance import NO_LIMIT, Instance, Ints, MachineTypes, Shapes, instance
 from advisor.purchase.orders.order_problem import Demand, Limits, OrderProblem, OrderTerms, Racks, order_problem
-from cohabit.capacity.purchase_files import (
+from cohabit.capacity.purchases.purchase_files import (
     UNLIMITED,
     DemandRow,
     EventRow,

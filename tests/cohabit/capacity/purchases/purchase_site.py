@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cohabit.capacity.purchase_inputs import PurchaseFiles
+from cohabit.capacity.purchases.purchase_inputs import PurchaseFiles
 
 FILES = {
     "skus": (

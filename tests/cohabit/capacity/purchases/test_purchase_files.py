@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from advisor.purchase.orders.order_problem import Limits
-from cohabit.capacity.purchase_files import read_skus
-from cohabit.capacity.purchase_inputs import PurchaseInputs, purchase_inputs
+from cohabit.capacity.purchases.purchase_files import read_skus
+from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs, purchase_inputs
 from cohabit.config.errors import CohabitError
-from tests.cohabit.capacity.purchase_site import FILES, with_line, written_files
+from tests.cohabit.capacity.purchases.purchase_site import FILES, with_line, written_files
 
 SKU, RACK, DEMAND = FILES["skus"][1], FILES["racks"][1], FILES["demand"][1]
 

@@ -19,7 +19,7 @@ from advisor.purchase.orders.plan_reasons import (
     pairs_of,
     runner_up,
 )
-from cohabit.capacity.purchase_inputs import PurchaseInputs, order_by
+from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs, order_by
 from cohabit.config.errors import CohabitError
 
 BANDS = (0.5, 0.2, 0.05)

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cohabit.cli.main import app
-from tests.cohabit.capacity.purchase_site import FILES, with_line, written_files
+from tests.cohabit.capacity.purchases.purchase_site import FILES, with_line, written_files
 
 
 def planned(folder: Path, *words: str, **changed: tuple[str, ...]) -> Result:

@@ -4,7 +4,7 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from cohabit.capacity.comma_files import Line, lines_of
+from cohabit.capacity.purchases.comma_files import Line, lines_of
 
 SKU_COLUMNS = ("sku", "cpu_milli", "memory_mib", "gpu", "ports", "port_gbps", "power_w", "units", "price",
                "life_months", "lead_days", "lot")  # fmt: skip

@@ -1,0 +1,1 @@
+"""Purchases: files in, orders by date out, and what changes would do."""
