@@ -146,13 +146,16 @@ def test_serving_ends_with_waits_beside_an_echo_and_what_the_table_costs() -> No
 
 
 def test_cpu_time_is_that_of_the_first_thread_and_of_all_others() -> None:
-    """Another process burns a quarter of a second in its second thread, and says so."""
-    burn = "from time import *\nwhile thread_time() < 0.25: pass\nprint(flush=True)"
+    """Another process burns a quarter of a second in its second thread when it is told to, and says so."""
+    burn = "from time import *\ninput()\nwhile thread_time() < 0.25: pass\nprint(flush=True)\nsleep(60)"
     code = f"from threading import *\nThread(target=exec, args=[{burn!r}]).start()"
-    held = f"{code}\ninput()"
+    held = f"{code}\nEvent().wait()"
     with subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         before = cpu_s(process.pid)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
         process.stdout.readline()
         first, others = cpu_s(process.pid) - before
         process.kill()
