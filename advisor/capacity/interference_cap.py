@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from advisor.cluster.pending_pod import PendingPod
 from advisor.scoring.candidates import Crowd, home_of, joined_pressure, seats_of
 from advisor.scoring.score_scale import LIMIT_SLOWDOWN
-from advisor.scoring.scorer import ModelScorer
+from advisor.scoring.scorer import Bounded, ModelScorer
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -85,7 +85,7 @@ def interference_caps(scorer: ModelScorer, nodes: NDArray[np.int32], *, limit: f
         return nothing
     each = use_per_core(snapshot.resident_use, snapshot.resident_best_effort)
     low, high = np.zeros(count), np.nan_to_num(snapshot.node_capacity[nodes, CPU])
-    safe = ~home.members.best_effort & (_bounds(scorer, home, seats, low[:, None] * each) <= limit)
+    safe = ~home.members.best_effort & (resident_bounds(scorer, home, seats, low[:, None] * each).high <= limit)
     worst, resident = _worst(scorer, home, seats, high[:, None] * each, safe)
     bounded = worst > limit
     for _ in range(STEPS):
@@ -97,18 +97,18 @@ def interference_caps(scorer: ModelScorer, nodes: NDArray[np.int32], *, limit: f
     return Caps(np.where(bounded, low, np.inf), np.where(bounded, resident, -1), snapshot.containers)
 
 
-def _bounds(scorer: ModelScorer, home: Crowd, seats: Crowd, use: Floats) -> Floats:
-    """(k,) upper bounds of residents with (n, resources) more best-effort use on their nodes."""
+def resident_bounds(scorer: ModelScorer, home: Crowd, seats: Crowd, use: Floats) -> Bounded:
+    """Slowdowns of (k,) residents with (n, resources) more best-effort use on their nodes, and their bounds."""
     snapshot = scorer.snapshot
     raw = home.raw(joined_pressure(home, replace(seats, members=replace(seats.members, use=use))))
     platform = snapshot.node_platform[np.searchsorted(snapshot.first, home.resident, side="right") - 1]
-    return scorer.bounded(raw, snapshot.resident_app[home.resident], platform).high
+    return scorer.bounded(raw, snapshot.resident_app[home.resident], platform)
 
 
 def _worst(scorer: ModelScorer, home: Crowd, seats: Crowd, use: Floats, safe: NDArray[np.bool_]) -> tuple[Floats, Ints]:
     """(n,) largest bound of a resident that was safe, with more best-effort use, and whose it is."""
     group, count = home.members.group, len(use)
-    high = np.where(safe, _bounds(scorer, home, seats, use), -np.inf)
+    high = np.where(safe, resident_bounds(scorer, home, seats, use).high, -np.inf)
     order = np.lexsort((-home.resident, high, group))
     worst, whose = np.full(count, -np.inf), np.full(count, -1)
     worst[group[order]], whose[group[order]] = high[order], home.resident[order]

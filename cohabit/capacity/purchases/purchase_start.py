@@ -5,7 +5,7 @@ What a lake does not know, such as prices of new machines and delivery times, is
 
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from io import StringIO
@@ -67,6 +67,7 @@ class PurchaseStart:
         everywhere: pods of DaemonSets, whose requests are taken off the nodes.
         nodes: counted with cores and memory.
         unknown_nodes: nodes without cores or memory, which are left out.
+        derates: share of its cores that counts, by platform, where interference allows no more.
     """
 
     rows: dict[str, Rows]
@@ -76,6 +77,7 @@ class PurchaseStart:
     everywhere: int
     nodes: int
     unknown_nodes: int
+    derates: dict[str, float]
 
 
 def next_months(day: date, count: int) -> list[date]:
@@ -125,7 +127,31 @@ def growth_paths(past: DemandSeries, months: Sequence[date], growth: float, path
     return np.asarray(np.stack(largest, axis=1) / known[-1])
 
 
-def purchase_start(lake: Lake, cluster: str, at: datetime, months: Sequence[date], growth: Floats) -> PurchaseStart:
+@dataclass(frozen=True)
+class Bearable:
+    """What interference allows.
+
+    Args:
+        share: of its cores that may be in use, by platform.
+        used: cores in use now, by container.
+    """
+
+    share: Mapping[str, float]
+    used: Mapping[str, float]
+
+
+NOTHING_KNOWN = Bearable({}, {})
+
+
+def purchase_start(
+    lake: Lake,
+    cluster: str,
+    at: datetime,
+    months: Sequence[date],
+    growth: Floats,
+    *,
+    bearable: Bearable = NOTHING_KNOWN,
+) -> PurchaseStart:
     """Pods, machines and racks of a cluster, and demand that grows from today's.
 
     Args:
@@ -134,6 +160,7 @@ def purchase_start(lake: Lake, cluster: str, at: datetime, months: Sequence[date
         at: as known then.
         months: first days.
         growth: (w, t) by path and month, pods as a multiple of today's.
+        bearable: cores of a machine are derated by it, at today's ratio of requests to use.
 
     Raises:
         CohabitError: the lake has no nodes, or no pods with requests, of this cluster.
@@ -162,7 +189,10 @@ def purchase_start(lake: Lake, cluster: str, at: datetime, months: Sequence[date
         )
     room = np.column_stack([cores * 1_000, memory / MIB, np.nan_to_num(floats(nodes["gpus"]))])[known]
     room[:, :2] -= sizes[everywhere, :2].sum(axis=0) / len(room)
-    machines = _machines(nodes.filter(pa.array(known)), np.maximum(room, 0).astype(np.int64))
+    derates = _derates(bearable, pods["container"].filter(pa.array(own)).to_pylist(), sizes[own, 0] / 1_000)
+    machines = _machines(
+        nodes.filter(pa.array(known)), np.maximum(room, 0).astype(np.int64), derates, int(sizes[own, 0].max())
+    )
     prod = ~is_best_effort(pods["qos"])
     return PurchaseStart(
         rows=machines | {"demand.csv": _demand(_shapes(sizes[own], prod[own]), months, growth)},
@@ -172,7 +202,18 @@ def purchase_start(lake: Lake, cluster: str, at: datetime, months: Sequence[date
         everywhere=int(everywhere.sum()),
         nodes=len(room),
         unknown_nodes=nodes.num_rows - len(room),
+        derates=derates,
     )
+
+
+def _derates(bearable: Bearable, containers: Sequence[str], cores: Floats) -> dict[str, float]:
+    """Share of requestable cores by platform: what may be in use, over what pods use of a requested core; at most 1."""
+    used = np.array([bearable.used.get(name, np.nan) for name in containers])
+    known = np.isfinite(used)
+    if not used[known].sum() > 0:
+        return {}
+    requested = cores[known].sum() / used[known].sum()
+    return {platform: min(1.0, float(share * requested)) for platform, share in bearable.share.items()}
 
 
 def write_start(folder: Path, start: PurchaseStart) -> list[Path]:
@@ -254,8 +295,11 @@ def _node_sizes(nodes: pa.Table) -> dict[str, Floats]:
     return found
 
 
-def _machines(nodes: pa.Table, room: Ints) -> dict[str, Rows]:
-    """Lines of SKUs, racks and fleet; a SKU is named as it is bought, else by its platform and size."""
+def _machines(nodes: pa.Table, room: Ints, derates: Mapping[str, float], largest: int) -> dict[str, Rows]:
+    """Lines of SKUs, racks and fleet; a SKU is named as it is bought, else by its platform and whole size.
+
+    Derated cores are not below those of the largest pod, which runs on one of them.
+    """
     names = ("sku", "platform", "zone", "rack", "cost_micros_per_hour")
     columns = zip(*(nodes[name].to_pylist() for name in names), room.tolist(), strict=True)
     skus, racks, fleet = dict[str, tuple[object, ...]](), dict[str, tuple[object, ...]](), Counter[tuple[str, str]]()
@@ -264,7 +308,8 @@ def _machines(nodes: pa.Table, room: Ints) -> dict[str, Rows]:
         zone = in_zone or "zone"
         rack = f"{zone}-{in_rack or 'rack'}"
         price = "" if cost is None else round(cost * HOURS_A_MONTH * LIFE_MONTHS / 1e6, 2)
-        skus.setdefault(sku, (sku, *size, 0, 0, 0, 0, price, LIFE_MONTHS, "", 1))
+        cpu = min(size[0], max(int(size[0] * derates.get(platform, 1.0)), largest))
+        skus.setdefault(sku, (sku, cpu, *size[1:], 0, 0, 0, 0, price, LIFE_MONTHS, "", 1))
         racks.setdefault(rack, (rack, zone, zone, 0, 0, 0))
         fleet[sku, rack] += 1
     return {

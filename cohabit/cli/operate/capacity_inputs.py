@@ -4,6 +4,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from cohabit.config.errors import CohabitError
@@ -11,7 +12,8 @@ from cohabit.terminal.console import console, printable
 from cohabit.terminal.options import LakeOption, reports_errors, settings
 
 if TYPE_CHECKING:
-    from cohabit.capacity.purchases.purchase_start import Floats
+    from cohabit.capacity.purchases.purchase_start import Bearable, Floats
+    from cohabit.config.settings import Settings
     from ingest.lake.tables import Lake
 
 PATHS = 100
@@ -28,6 +30,14 @@ def inputs_command(
         float, typer.Option(min=-0.99, max=100, help="Yearly growth beyond what the past shows; 0.2 is a fifth more.")
     ] = 0.0,
     signed_by: Annotated[str, typer.Option(metavar="NAME", help="Who expects --growth.")] = "",
+    most_slowed: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Derate cores: the share of containers that may be slowed beyond 1.25. Default: none.",
+        ),
+    ] = None,
 ) -> None:
     """Write skus.csv, racks.csv, fleet.csv and demand.csv for `cohabit capacity plan`.
 
@@ -35,13 +45,17 @@ def inputs_command(
     With 16 days or more of metered hours (`cohabit bill meter`), demand has 100 forecast paths; with fewer, one path
     that grows by --growth alone. DaemonSets are taken off the machines.
 
+    With --most-slowed, cores of each platform are derated by the promoted model over the newest snapshot: machines are
+    filled with today's mix only until that share of latency-sensitive containers is expected beyond 1.25 times its
+    baseline.
+
     Fill in what a lake does not know: lead times and prices of SKUs, and watts, units and ports, which are 0 for no
     limit. Add SKUs that you could buy. An empty cell is refused with its line and column.
 
     [dim]cohabit capacity inputs --out inputs --months 6[/]
     """
     from cohabit.capacity.headroom import newest_measured
-    from cohabit.capacity.purchases.purchase_start import next_months, purchase_start, write_start
+    from cohabit.capacity.purchases.purchase_start import NOTHING_KNOWN, next_months, purchase_start, write_start
     from cohabit.terminal.locations import existing_lake
 
     if growth and not signed_by.strip():
@@ -51,7 +65,8 @@ def inputs_command(
     at = newest_measured(opened, own.cluster)
     first = next_months(at.date(), months)
     paths, why = _paths(opened, own.cluster, at, first, growth)
-    start = purchase_start(opened, own.cluster, at, first, paths)
+    bearable = NOTHING_KNOWN if most_slowed is None else _bearable(own, at, most_slowed)
+    start = purchase_start(opened, own.cluster, at, first, paths, bearable=bearable)
     written = write_start(out, start)
     console.print(
         f"at {at:%Y-%m-%d %H:%M} UTC: {start.pods:,} pods by request, {start.by_use:,} by what their app uses, "
@@ -59,11 +74,48 @@ def inputs_command(
         f"{start.unknown_nodes:,} of unknown size left out",
         soft_wrap=True,
     )
+    for platform, share in start.derates.items():
+        console.print(f"{printable(platform)}: {share:.0%} of cores count, by interference", soft_wrap=True)
     by = f", growth of {growth:+.0%} a year, says {printable(signed_by.strip())}" if growth else ""
     number = "1 path" if len(paths) == 1 else f"{len(paths)} paths"
     console.print(f"demand: {number} over {months} months{why}{by}", soft_wrap=True)
     console.print(f"written: {', '.join(str(path) for path in written)}", soft_wrap=True)
     console.print("next: fill in empty cells of skus.csv, then run `cohabit capacity plan`", soft_wrap=True)
+
+
+def _bearable(own: "Settings", at: datetime, most_slowed: float) -> "Bearable":
+    """Cores in use that each platform bears.
+
+    Raises:
+        CohabitError: there is no model or snapshot, or more residents are slowed however empty nodes are.
+    """
+    from advisor.capacity.interference_derate import LEVELS, MIN_RESIDENTS, bearable_fullness
+    from cohabit.capacity.purchases.purchase_start import Bearable
+    from cohabit.cli.operate.newest_scorer import newest_scorer
+
+    scorer, why = newest_scorer(own, at)
+    if scorer is None or why:
+        raise CohabitError(f"--most-slowed {most_slowed:g}: {why}")
+    found, share = bearable_fullness(scorer, most_slowed), dict[str, float]()
+    if not found:
+        raise CohabitError(
+            f"--most-slowed {most_slowed:g}: no platform has {MIN_RESIDENTS} latency-sensitive containers to judge by"
+        )
+    for one in found:
+        now = float(np.interp(one.used, LEVELS, one.slowed))
+        console.print(
+            f"{printable(one.platform)}: {one.nodes} nodes, {one.used:.0%} of cores in use; of {one.residents} "
+            f"latency-sensitive containers {now:.0%} are expected beyond 1.25, {one.slowed[-1]:.0%} on full nodes",
+            soft_wrap=True,
+        )
+        if one.share is None:
+            raise CohabitError(
+                f"--most-slowed {most_slowed:g}: it is {one.slowed[0]:.0%} on {one.platform} with {LEVELS[0]:.0%} of "
+                "cores in use: give a larger share"
+            )
+        share[one.platform] = one.share
+    snapshot = scorer.snapshot
+    return Bearable(share, dict(zip(snapshot.containers, snapshot.resident_use[:, 0].tolist(), strict=True)))
 
 
 def _paths(opened: "Lake", cluster: str, at: datetime, months: list[date], growth: float) -> "tuple[Floats, str]":

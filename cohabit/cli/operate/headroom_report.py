@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from cohabit.cli.operate.newest_scorer import newest_scorer
 from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
 from cohabit.terminal.console import bar, console, printable, show_table
-from cohabit.terminal.locations import existing_lake, registry_of
+from cohabit.terminal.locations import existing_lake
 from ingest.schema.atomic_file import replace_atomically
 
 if TYPE_CHECKING:
     from advisor.capacity.offer_file import OfferReport
     from advisor.capacity.offers import NodeOffer
-    from advisor.scoring.scorer import ModelScorer
 
 MAX_SHOWN = 40
-MAX_APART_S = 1800
-"""Between snapshot and lake: residents of another time are not those of the offer."""
 SIZES = (1, 2, 4)
 """Cores of containers that are counted."""
 GB = 1e9
@@ -58,7 +56,7 @@ def run_headroom(settings: Settings, asked: Asked) -> None:
     _refuse_what_cannot_be_done(asked, horizons)
     opened = existing_lake(settings, asked.lake, reads=True)
     at = newest_measured(opened, settings.cluster)
-    scorer, without = _scorer(settings, asked, at)
+    scorer, without = newest_scorer(settings, at) if asked.model else (None, "--no-model")
     wanted = Wanted(horizons, asked.risk, asked.days, asked.reserve)
     with bar("headroom") as shown:
         report = headroom(
@@ -131,36 +129,6 @@ def _seconds(horizons: Sequence[str]) -> list[int]:
     if unknown:
         raise CohabitError(f"--horizon {unknown[0]}: choose from {', '.join(WORDS)}")
     return sorted({WORDS[one] for one in horizons})
-
-
-def _scorer(settings: Settings, asked: Asked, at: datetime) -> tuple["ModelScorer | None", str]:
-    """The model over the newest snapshot; None, and why, where there is none."""
-    from advisor.cluster.snapshot import load_current
-    from advisor.errors import AdvisorError
-    from advisor.scoring.loaded_model import believed, open_model, scorer_over
-    from models.drift.drift_status import status_of
-
-    if not asked.model:
-        return None, "--no-model"
-    try:
-        snapshot = load_current(settings.snapshots)
-    except AdvisorError as error:
-        return None, str(error)
-    registry = registry_of(settings)
-    bundle = registry.current()
-    if bundle is None:
-        return None, f"no promoted model in {registry.root}"
-    if snapshot.cluster != settings.cluster:
-        return None, f"snapshots in {settings.snapshots} are of cluster {snapshot.cluster}, not {settings.cluster}"
-    apart_s = abs(snapshot.as_of_us / 1e6 - at.timestamp())
-    if apart_s > MAX_APART_S:
-        return None, (
-            f"the newest snapshot in {settings.snapshots} is {apart_s / 60:,.0f} minutes from the newest minute of the "
-            f"lake (limit {MAX_APART_S // 60}): run `cohabit refresh` and `cohabit features`"
-        )
-    model = believed(open_model(bundle, registry.trust), status_of(registry, bundle.name))
-    scorer = scorer_over(snapshot, model)
-    return scorer, "drift has switched to scores by load, which bound no resident" if scorer.by_load else ""
 
 
 def _show(report: "OfferReport", without: str) -> None:

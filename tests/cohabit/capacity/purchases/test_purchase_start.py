@@ -13,6 +13,7 @@ from cohabit.capacity.demand_series import demand_series
 from cohabit.capacity.purchases.purchase_start import (
     FILES,
     MOST_SHAPES,
+    Bearable,
     PurchaseStart,
     certain_growth,
     growth_paths,
@@ -176,3 +177,31 @@ def test_files_of_a_lake_are_refused_until_prices_are_filled_in_and_then_planned
     assert found.packed
     assert [one.starts[8:] for one in found.periods] == ["01", "01"]
     assert found.periods[0].pods == 8
+
+
+@pytest.mark.parametrize(("share", "cores"), [(0.25, 15_000), (0.1, 7_500), (0.001, 2_000)])
+def test_cores_are_derated_by_what_pods_use_of_them_down_to_the_largest_pod(
+    tmp_path: Path, share: float, cores: int
+) -> None:
+    """Pods use a fifth of what they request, so half of the cores in use are all cores requested."""
+    days = Days(nodes=4, days=1.0)
+    names = [f"{app}-n{node}" for app in (*days.apps, "batch") for node in range(days.nodes)]
+    bearable = Bearable({"p": share}, dict.fromkeys(names, 0.4))
+
+    start = purchase_start(lake_of(tmp_path / "lake", days), "c", days.end, MONTHS, GROWTH, bearable=bearable)
+
+    (sku,) = rows_of(start, "skus.csv")
+    assert sku["cpu_milli"] == cores
+    assert str(sku["sku"]).endswith(" 15x60Gi"), "named by its whole size"
+
+
+def test_a_derate_without_a_model_is_refused_with_what_is_missing(tmp_path: Path) -> None:
+    lake_of(tmp_path / "lake", Days(nodes=2, days=1.0))
+    environment = {name: str(tmp_path / of) for name, of in (("COHABIT_LAKE", "lake"), ("COHABIT_SNAPSHOTS", "none"))}
+    words = ["capacity", "inputs", "--out", str(tmp_path / "out"), "--most-slowed", "0.1"]
+
+    done = CliRunner().invoke(app, words, env=environment | {"COHABIT_CLUSTER": "c", "COLUMNS": "160"})
+
+    assert done.exit_code == 1
+    assert "--most-slowed 0.1: " in done.output
+    assert not (tmp_path / "out").exists()
