@@ -1,4 +1,4 @@
-"""Capacity reports: the newest forecast of demand and the newest purchase plan, as files next to the snapshots.
+"""Capacity reports: the newest demand forecast, purchase plan and what-if, as files next to the snapshots.
 
 An edge: `cohabit capacity` writes them, servers and pages read them.
 """
@@ -166,10 +166,49 @@ class PublishedPurchase(_Part):
     """The next best plan, and the sensitivity of the cost."""
 
 
-Report = TypeVar("Report", ForecastReport, PublishedPurchase)
+class ChangeOutcome(_Part):
+    """What runs short, and what a plan costs, after a change."""
+
+    change: str
+    """The change, as `grow:30`."""
+    short: NonNegativeInt
+    """Pods without a place in the worst month if nothing is ordered."""
+    first_short: str | None
+    """First day of the first month in which pods are short then; null where none are."""
+    cost: NonNegativeFloat | None
+    """Cost of the plan by price over life; null where none was found in time."""
+    outlay: NonNegativeFloat
+    """Price of the machines that the plan orders, paid once."""
+    machines: dict[str, NonNegativeInt]
+    """Machines that the plan orders, by SKU."""
+    left: NonNegativeInt
+    """Pods that the plan leaves without a place in the worst month."""
+
+
+class PublishedWhatIf(_Part):
+    """Changes, each alone, after none."""
+
+    cluster: str
+    """Cluster."""
+    created_us: NonNegativeInt
+    """When they were looked at, microseconds since 1970."""
+    unit: str
+    """Unit of all costs; empty where none was given."""
+    from_month: str
+    """First day of the first month that was looked at."""
+    to_month: str
+    """First day of the last month."""
+    paths: NonNegativeInt
+    """Paths of demand that were looked at; the hardest of each month counts."""
+    changes: tuple[ChangeOutcome, ...]
+    """No change first."""
+
+
+Report = TypeVar("Report", ForecastReport, PublishedPurchase, PublishedWhatIf)
 FILES: dict[type[BaseModel], tuple[str, str]] = {
     ForecastReport: ("demand-forecast.json", "cohabit capacity forecast --publish"),
     PublishedPurchase: ("purchase-plan.json", "cohabit capacity plan --publish"),
+    PublishedWhatIf: ("what-if.json", "cohabit capacity what-if --publish"),
 }
 """File of each report, and the command that writes it."""
 
@@ -207,7 +246,7 @@ class NewestCapacity(Generic[Report]):
         return found
 
 
-def write_capacity_report(folder: Path, report: ForecastReport | PublishedPurchase) -> Path:
+def write_capacity_report(folder: Path, report: ForecastReport | PublishedPurchase | PublishedWhatIf) -> Path:
     """Put a report in the place of the one that was there; readers see the one or the other.
 
     Raises:

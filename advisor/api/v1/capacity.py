@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from advisor.api.http.base_schema import Body
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
-from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PublishedPurchase
+from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PublishedPurchase, PublishedWhatIf
 from advisor.capacity.offer_file import NewestOffers, OfferReport
 from advisor.capacity.offers import NodeOffer
 from advisor.errors import Unavailable
@@ -96,6 +96,7 @@ def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
     """
     router, newest = APIRouter(), NewestOffers(snapshots)
     forecasts, purchases = NewestCapacity(snapshots, ForecastReport), NewestCapacity(snapshots, PublishedPurchase)
+    changes = NewestCapacity(snapshots, PublishedWhatIf)
 
     @router.get("/v1/capacity/headroom", responses=refusals(422, 503))
     @allowed(*WHO)
@@ -109,16 +110,7 @@ def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
         """What nodes offer to best-effort containers, for how long and at which risk."""
         now, wanted = now_us(), (node, pool, resource, horizon_s)
         report = _found(newest.report()).standing(now)
-        found = [one for one in report.offers if _matches(one, wanted)]
-        return HeadroomReply(
-            cluster=report.cluster,
-            at_us=report.at_us,
-            age_s=(now - report.at_us) / 1e6,
-            nodes=len({one.node for one in report.offers}),
-            matching=len(found),
-            offers=[_offer(one) for one in found[:limit]],
-            corrections=[] if report.stale(0, now) else [_correction(one) for one in report.corrections],
-        )
+        return _reply(report, [one for one in report.offers if _matches(one, wanted)], limit, now)
 
     @router.get("/v1/capacity/forecast", responses=refusals(503))
     @allowed(*PLANNERS)
@@ -132,7 +124,25 @@ def capacity_routes(snapshots: Path, now_us: Callable[[], int]) -> APIRouter:
         """The purchase plan that was published last."""
         return purchases.published()
 
+    @router.get("/v1/capacity/what-if", responses=refusals(503))
+    @allowed(*PLANNERS)
+    def what_if() -> PublishedWhatIf:
+        """Changes of demand, machines, zones and SKUs, and what runs short after each, as published last."""
+        return changes.published()
+
     return router
+
+
+def _reply(report: OfferReport, found: list[NodeOffer], limit: int, now: int) -> HeadroomReply:
+    return HeadroomReply(
+        cluster=report.cluster,
+        at_us=report.at_us,
+        age_s=(now - report.at_us) / 1e6,
+        nodes=len({one.node for one in report.offers}),
+        matching=len(found),
+        offers=[_offer(one) for one in found[:limit]],
+        corrections=[] if report.stale(0, now) else [_correction(one) for one in report.corrections],
+    )
 
 
 def _found(report: OfferReport | None) -> OfferReport:

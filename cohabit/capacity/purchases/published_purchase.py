@@ -1,11 +1,20 @@
-"""The purchase plan that servers and pages show."""
+"""The purchase plan and the what-ifs that servers and pages show."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 
-from advisor.capacity.capacity_reports import CostChange, PeriodShortage, PlannedOrder, PublishedPurchase
+from advisor.capacity.capacity_reports import (
+    ChangeOutcome,
+    CostChange,
+    PeriodShortage,
+    PlannedOrder,
+    PublishedPurchase,
+    PublishedWhatIf,
+)
 from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs
 from cohabit.capacity.purchases.purchase_plan import PurchaseReport
+from cohabit.capacity.purchases.what_if import WhatIf
 
 
 def published_purchase(
@@ -55,4 +64,38 @@ def published_purchase(
         ),
         binding=tuple(report.binding),
         changes=tuple(CostChange(change=one.name, cost=one.cost, short=one.short) for one in others),
+    )
+
+
+def published_what_if(
+    inputs: PurchaseInputs, found: Sequence[WhatIf], *, cluster: str, unit: str, now_us: int
+) -> PublishedWhatIf:
+    """The changes.
+
+    Args:
+        inputs: what they change.
+        found: one each.
+        cluster: whose.
+        unit: of prices; empty where none was given.
+        now_us: when they were looked at.
+    """
+    return PublishedWhatIf(
+        cluster=cluster,
+        created_us=now_us,
+        unit=unit,
+        from_month=str(inputs.months[0]),
+        to_month=str(inputs.months[-1]),
+        paths=len(inputs.paths),
+        changes=tuple(
+            ChangeOutcome(
+                change=one.change,
+                short=one.short,
+                first_short=str(one.first_short) if one.first_short else None,
+                cost=one.cost,
+                outlay=one.outlay,
+                machines={sku.name: n for sku, n in zip(inputs.skus, one.machines, strict=False) if n},
+                left=one.left,
+            )
+            for one in found
+        ),
     )

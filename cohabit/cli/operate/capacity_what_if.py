@@ -1,13 +1,19 @@
 """`cohabit capacity what-if`: what runs short, and what a plan costs, after a change."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from time import time_ns
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cohabit.config.errors import CohabitError
 from cohabit.terminal.console import complaints, console, printable, show_amounts
-from cohabit.terminal.options import FOUND, reports_blindness
+from cohabit.terminal.options import FOUND, reports_blindness, settings
+
+if TYPE_CHECKING:
+    from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs
+    from cohabit.capacity.purchases.what_if import WhatIf
 
 
 @reports_blindness
@@ -28,6 +34,10 @@ def what_if_command(
     survive: Annotated[
         str, typer.Option(metavar="zone|room|rack|none", help="What may be lost with prod pods still packing.")
     ] = "zone",
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Publish for the page of `cohabit serve`, next to the snapshots.")
+    ] = False,
+    currency: Annotated[str, typer.Option(help="Unit of prices, for the page.")] = "",
 ) -> None:
     """Compare changes: machines more or less, demand that grows, a lost zone, a SKU that is no longer sold.
 
@@ -48,13 +58,20 @@ def what_if_command(
         raise CohabitError(f"--survive {survive}: choose from {', '.join(DOMAINS)}")
     refuse_without_solver()
     from advisor.purchase.orders.order_problem import Limits
-    from cohabit.capacity.purchases.what_if import WhatIf, what_if
+    from cohabit.capacity.purchases.what_if import what_if
 
     files = PurchaseFiles(skus, racks, demand, fleet, in_flight, retire, events)
     inputs = purchase_inputs(files, survive, Limits())
     found = what_if(inputs, change, seconds, lambda what: complaints.print(what, markup=False, soft_wrap=True))
 
-    def row(one: WhatIf) -> tuple[str, ...]:
+    _show(inputs, found)
+    if publish:
+        _publish(inputs, found, currency)
+    raise typer.Exit(FOUND if any(one.short for one in found) else 0)
+
+
+def _show(inputs: "PurchaseInputs", found: "Sequence[WhatIf]") -> None:
+    def row(one: "WhatIf") -> tuple[str, ...]:
         first = f"{one.first_short:%Y-%m}" if one.first_short else "-"
         if one.cost is None:
             return (printable(one.change), f"{one.short:,}", first, "not found in time", "", "", "")
@@ -68,4 +85,12 @@ def what_if_command(
     paths = "1 path" if len(inputs.paths) == 1 else f"{len(inputs.paths)} paths"
     console.print(f"looked at {len(inputs.months)} months, {months}, and {paths} of demand")
     show_amounts("what if", columns, [row(one) for one in found])
-    raise typer.Exit(FOUND if any(one.short for one in found) else 0)
+
+
+def _publish(inputs: "PurchaseInputs", found: "Sequence[WhatIf]", currency: str) -> None:
+    from advisor.capacity.capacity_reports import write_capacity_report
+    from cohabit.capacity.purchases.published_purchase import published_what_if
+
+    own = settings()
+    report = published_what_if(inputs, found, cluster=own.cluster, unit=currency, now_us=time_ns() // 1000)
+    console.print(f"published: {write_capacity_report(own.snapshots, report)}", soft_wrap=True)

@@ -221,6 +221,7 @@ def test_every_route_says_who_may_call_it(process: Process) -> None:
         "GET /v1/capacity/headroom": ("planner", "scheduler", "sre", "admin"),
         "GET /v1/capacity/forecast": ("planner", "sre", "finance", "admin"),
         "GET /v1/capacity/purchases": ("planner", "sre", "finance", "admin"),
+        "GET /v1/capacity/what-if": ("planner", "sre", "finance", "admin"),
         "GET /v1/plans": ("sre", "admin", "planner"),
         "GET /v1/plans/{plan}": ("sre", "admin", "planner"),
         "POST /v1/plans/{plan}/approve": ("sre", "admin"),

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from advisor.api.http.roles import allowed
 from advisor.api.v1.capacity import PLANNERS
-from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PublishedPurchase
+from advisor.capacity.capacity_reports import ForecastReport, NewestCapacity, PublishedPurchase, PublishedWhatIf
 from advisor.capacity.offer_file import HOUR_S, NewestOffers
 from advisor.capacity.offers import NodeOffer
 from advisor.errors import Unavailable
@@ -46,6 +46,7 @@ def capacity_pages(pages: Pages, serving: Serving) -> APIRouter:
     router, offers = APIRouter(), NewestOffers(serving.snapshots)
     forecasts = NewestCapacity(serving.snapshots, ForecastReport)
     purchases = NewestCapacity(serving.snapshots, PublishedPurchase)
+    changes = NewestCapacity(serving.snapshots, PublishedWhatIf)
 
     @router.get("/ui/capacity")
     @allowed(*PLANNERS)
@@ -59,6 +60,7 @@ def capacity_pages(pages: Pages, serving: Serving) -> APIRouter:
             "forecast": forecast,
             "charts": [fan_chart(one) for one in forecast.series if one.past or one.future] if forecast else [],
             "plan": plan,
+            "what_if": _read(changes.report, lacking),
             "offers": by_pool(offered.standing(serving.now_us()).offers) if offered else [],
             "offered": offered,
         }

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from advisor.capacity.capacity_reports import PublishedWhatIf, read_capacity_report
 from advisor.purchase.orders.order_problem import Limits
 from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs, purchase_inputs
 from cohabit.capacity.purchases.what_if import UNCHANGED, WhatIf, changed, what_if
@@ -93,16 +94,23 @@ def test_the_last_zone_cannot_be_lost(tmp_path: Path) -> None:
 def run(folder: Path, *words: str) -> Result:
     files = written_files(folder)
     names = [word for name, path in vars(files).items() if path for word in (f"--{name.replace('_', '-')}", str(path))]
-    return CliRunner().invoke(app, ["capacity", "what-if", *names, *words], env={"COLUMNS": "200"})
+    environment = {"COLUMNS": "200", "COHABIT_SNAPSHOTS": str(folder / "snapshots"), "COHABIT_CLUSTER": "shop"}
+    return CliRunner().invoke(app, ["capacity", "what-if", *names, *words], env=environment)
 
 
 def test_the_command_says_how_much_was_looked_at_and_what_each_change_does(tmp_path: Path) -> None:
-    said = run(tmp_path, "--change", "grow:30", "--seconds", "6")
+    said = run(tmp_path, "--change", "grow:30", "--seconds", "6", "--publish", "--currency", "EUR")
 
     assert said.exit_code == 1, said.output
     assert "looked at 3 months, 2027-01 to 2027-03, and 1 path of demand" in said.output
-    assert UNCHANGED in said.output
-    assert "grow:30" in said.output
+    published = read_capacity_report(tmp_path / "snapshots", PublishedWhatIf)
+    assert published is not None
+    assert (published.cluster, published.unit, published.from_month) == ("shop", "EUR", "2027-01-01")
+    assert [one.change for one in published.changes] == [UNCHANGED, "grow:30"]
+    for one in published.changes:
+        assert one.change in said.output
+        assert f"{one.short:,}" in said.output
+        assert one.outlay == sum(count * {"c32": 7_200, "g16": 24_000}[sku] for sku, count in one.machines.items())
 
 
 def test_a_refused_change_ends_with_three(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from advisor.capacity.capacity_reports import (
+    ChangeOutcome,
     CostChange,
     DaysUntilFull,
     ForecastReport,
@@ -14,6 +15,7 @@ from advisor.capacity.capacity_reports import (
     PlannedOrder,
     PoolForecast,
     PublishedPurchase,
+    PublishedWhatIf,
     SeriesPoint,
     read_capacity_report,
     write_capacity_report,
@@ -75,6 +77,20 @@ def plan(now_us: int) -> PublishedPurchase:
     )
 
 
+def what_if(now_us: int) -> PublishedWhatIf:
+    unplanned = ChangeOutcome(
+        change="no change", short=3, first_short="2027-02-01", cost=None, outlay=0.0, machines={}, left=0
+    )
+    grown = ChangeOutcome(
+        change="grow:30", short=90, first_short="2027-01-01", cost=9_000.0, outlay=36_000.0, machines={"m-large": 30},
+        left=1,
+    )  # fmt: skip
+    return PublishedWhatIf(
+        cluster="shop", created_us=now_us, unit="EUR", from_month="2027-01-01", to_month="2027-03-01", paths=1,
+        changes=(unplanned, grown),
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def bench_(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with bench(tmp_path_factory.mktemp("capacity")) as found:
@@ -86,6 +102,7 @@ def planned(bench_: Bench) -> Bench:
     folder, now_us = bench_.serving.snapshots, bench_.bureau.now_us
     write_capacity_report(folder, forecast(now_us))
     write_capacity_report(folder, plan(now_us))
+    write_capacity_report(folder, what_if(now_us))
     found = [offer("n1", 3.5, now_us), offer("n2", 8.0, now_us)]
     write_offers(folder, OfferReport("shop", now_us, now_us, tuple(found)))
     return bench_
@@ -102,7 +119,7 @@ def test_before_anything_is_published_the_page_says_what_to_run(visit: Visit, be
     visit.log_in("planner")
     visit.go("/ui/capacity")
 
-    for command in ("capacity forecast", "capacity plan", "capacity headroom"):
+    for command in ("capacity forecast", "capacity plan", "capacity headroom", "capacity what-if"):
         expect(visit.page.locator("main")).to_contain_text(f"cohabit {command} --publish")
 
 
@@ -126,6 +143,8 @@ def test_a_planner_reads_demand_orders_and_headroom(visit: Visit, planned: Bench
     expect(page.locator("#binding")).to_contain_text("1 kW more is worth 310 EUR a month")
     expect(page.locator("#changes tbody tr").last).to_contain_text("4,000.00")
     expect(page.locator("#offers tbody tr")).to_contain_text("11.5")
+    expect(page.locator("#what-if tbody tr").first).to_contain_text("no plan was found in time")
+    expect(page.locator("#what-if tbody tr").last).to_have_text("grow:30902027-01-0130 m-large36,000.009,000.001")
 
 
 def test_a_team_sees_no_purchases(visit: Visit, planned: Bench) -> None:
