@@ -8,13 +8,21 @@ import numpy as np
 
 from advisor.errors import AdvisorError
 from advisor.purchase.instance import Floats, Instance, Ints, MachineTypes
+from advisor.purchase.orders.case_packing import (
+    WHOLE,
+    PackedCase,
+    completed,
+    let_short,
+    nothing_packed,
+    packed_alone,
+    packed_by,
+)
 from advisor.purchase.orders.integer_program import Solution
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
 from advisor.purchase.orders.order_program import Packing, Written, choices_of, packs_by, packs_in_parts, written
 from advisor.purchase.orders.packed_patterns import maximal_patterns
 from advisor.purchase.packing import Search, generated_patterns
 
-WHOLE = 1e-6
 FOR_NOTHING_SHORT = 0.5
 """Share of the time after which pods may be short."""
 SHORT = 100.0
@@ -25,6 +33,8 @@ MAX_WHOLE = 20_000
 ROUNDS = 4
 FOR_CASE = 1 / 20
 """Share of the time left that one case may take; most need far less."""
+FOR_PRUNING = 0.1
+"""Share of the time in which orders that are not needed are left out, before the bound."""
 FOR_BOUND = 0.3
 """Share of the time that a bound may take where patterns are not all there are."""
 
@@ -37,23 +47,6 @@ class OrderLine(NamedTuple):
     ordered: int
     serves: int
     machines: int
-
-
-class PackedMachines(NamedTuple):
-    """Machines of a type in a group of racks (`groups_of`), of which each holds the same pods, (n,) by shape."""
-
-    machine: int
-    group: int
-    machines: int
-    counts: Ints
-
-
-class PackedCase(NamedTuple):
-    """A case, what its machines hold, and (n,) pods that no order can place."""
-
-    case: Case
-    packed: list[PackedMachines]
-    short: Ints
 
 
 class OrderPlan(NamedTuple):
@@ -115,10 +108,14 @@ def patterns_of(
     found = [maximal_patterns(problem.of, machine, most) for machine in range(len(problem.of.types.name))]
     if all(one is not None for one in found):
         return Patterns([one for one in found if one is not None], complete=True)
-    good = generated_patterns(_with_new(problem, most), Search(seconds, seed, monotonic, lambda _: None))
+    protected = np.where(problem.demand.protected, most, 0)
+    demands = [most] if not protected.any() or (protected == most).all() else [most, protected]
+    search = Search(seconds / len(demands), seed, monotonic, lambda _: None)
+    good = [generated_patterns(_with_new(problem, one), search) for one in demands]
     types = len(found)
-    both = [np.concatenate([good[machine], good[types + machine]]) for machine in range(types)]
-    return Patterns([b if one is None else one for one, b in zip(found, both, strict=True)], complete=False)
+    both = [np.concatenate([of[at] for of in good for at in (machine, types + machine)]) for machine in range(types)]
+    unique = [np.unique(one, axis=0) for one in both]
+    return Patterns([b if one is None else one for one, b in zip(found, unique, strict=True)], complete=False)
 
 
 def _with_new(problem: OrderProblem, most: Ints) -> Instance:
@@ -161,20 +158,15 @@ def planned(
     both = cases_of(problem, wanted)
     early, cases = [one for one in both if one.period < reached], [one for one in both if one.period >= reached]
     standing, packing = with_orders(problem, []), packs_by(known.by_type)
-    at_hand = [packed_alone(standing, case, packing, FOR_CASE * seconds) for case in early]
+    at_hand = [packed_alone(standing, one, packing, FOR_CASE * seconds, exact=known.complete) for one in early]
+    fewest = all(int(one.short.sum()) <= one.least for one in at_hand)
     if not cases:
-        return OrderPlan([], at_hand, 0.0, 0.0, known.complete, fewest=True)
-    whole = sum(map(len, known.by_type)) * len(cases) <= MAX_WHOLE
-    search_until = until if whole and known.complete else until - FOR_BOUND * seconds
-    found = (_at_once if whole else _in_steps)(problem, cases, known, search_until)
+        return OrderPlan([], at_hand, 0.0, 0.0, known.complete, fewest)
+    found = _found(problem, cases, known, seconds, until)
     if found is None:
         raise NoOrdersInTime(seconds)
-    bound, fewest = found.bound, found.fewest and known.complete
-    if not (whole and known.complete):
-        bound = _bound(problem, found.packed, until)
-        fewest = not any(one.short.any() for one in found.packed)
-    packed = [*at_hand, *found.packed]
-    return OrderPlan(found.lines, packed, cost_of(problem, found.lines), max(bound, 0.0), known.complete, fewest)
+    cost, packed = cost_of(problem, found.lines), [*at_hand, *found.packed]
+    return OrderPlan(found.lines, packed, cost, max(found.bound, 0.0), known.complete, fewest and found.fewest)
 
 
 class _Found(NamedTuple):
@@ -183,14 +175,79 @@ class _Found(NamedTuple):
     bound: float
     fewest: bool
 
+    @property
+    def short(self) -> int:
+        """Pods short in all cases."""
+        return sum(int(one.short.sum()) for one in self.packed)
+
+    def rank(self, problem: OrderProblem) -> tuple[int, float]:
+        """Fewer pods short are better, then less cost."""
+        return self.short, cost_of(problem, self.lines)
+
+
+def _found(problem: OrderProblem, cases: list[Case], known: Patterns, seconds: float, until: float) -> _Found | None:
+    """The best of what was found: by whole numbers of all cases together where patterns are all there are.
+
+    Otherwise by sums of sizes first, which the program of the patterns that are known may better; then orders that are
+    not needed are left out.
+    """
+    whole = sum(map(len, known.by_type)) * len(cases) <= MAX_WHOLE
+    if whole and known.complete:
+        return _at_once(problem, cases, known, until)
+    ends = until - FOR_BOUND * seconds
+    found = _in_steps(problem, cases, known, monotonic() + (ends - monotonic()) / (2 if whole else 1))
+    if whole and (found is None or found.lines or found.short):
+        other = _at_once(problem, cases, known, ends)
+        found = min((one for one in (found, other) if one), key=lambda one: one.rank(problem), default=None)
+    if found is None:
+        return None
+    found = _pruned(problem, found, monotonic() + FOR_PRUNING * seconds)
+    return found._replace(bound=_bound(problem, found.packed, until), fewest=not found.short)
+
+
+def _pruned(problem: OrderProblem, found: _Found, until: float) -> _Found:
+    """Without orders that no case needs: those of the highest cost are left out first, a lot at a time."""
+    price = problem.of.types.price
+    for line in sorted(found.lines, key=lambda one: -price[one.machine] * (problem.periods - one.serves)):
+        lot, base = int(problem.terms.lot[line.machine]), found
+        spared, most = 0, line.machines // lot
+        while spared < most and monotonic() < until:
+            lots = (spared + most + 1) // 2
+            fewer = _with_fewer(problem, base, base.lines.index(line), lots * lot)
+            if fewer is None:
+                most = lots - 1
+            else:
+                spared, found = lots, fewer
+    return found
+
+
+def _with_fewer(problem: OrderProblem, found: _Found, at: int, machines: int) -> _Found | None:
+    """With so many machines fewer of a line; None where a case needs them."""
+    line = found.lines[at]
+    less = [line._replace(machines=line.machines - machines)] if line.machines > machines else []
+    lines = [*found.lines[:at], *less, *found.lines[at + 1 :]]
+    standing, packed = with_orders(problem, lines), list[PackedCase]()
+    for one in found.packed:
+        if one.case.period < line.serves:
+            packed.append(one)
+            continue
+        starts = (completed(standing, start) for start in (one, nothing_packed(one.case)))
+        new = next((new for new in starts if new.short.sum() <= one.short.sum()), None)
+        if new is None:
+            return None
+        packed.append(new)
+    return found._replace(lines=lines, packed=packed)
+
 
 def _at_once(problem: OrderProblem, cases: list[Case], known: Patterns, until: float) -> _Found | None:
     """Orders and machines of all cases as whole numbers together."""
     program, solution, fewest = _solved(problem, cases, packs_by(known.by_type), until)
     if not len(solution.value):
         return None
-    packed = [_packed(program, at, case, solution.value) for at, case in enumerate(cases)]
-    return _Found(_lines(program, solution.value), packed, solution.bound, fewest)
+    lines = _lines(program, solution.value)
+    standing = with_orders(problem, lines)
+    packed = [completed(standing, packed_by(program, at, case, solution.value)) for at, case in enumerate(cases)]
+    return _Found(lines, packed, solution.bound, fewest)
 
 
 def _in_steps(problem: OrderProblem, cases: list[Case], known: Patterns, until: float) -> _Found | None:
@@ -198,7 +255,7 @@ def _in_steps(problem: OrderProblem, cases: list[Case], known: Patterns, until: 
 
     What has no place then is asked for again in the next round, more of it from round to round.
     """
-    asked, best, packing = list(cases), None, packs_by(known.by_type)
+    asked, packing, best = list(cases), packs_by(known.by_type), None
     for again in range(ROUNDS):
         left = until - monotonic()
         program, solution, _ = _solved(problem, asked, packs_in_parts, monotonic() + left / 4)
@@ -207,15 +264,14 @@ def _in_steps(problem: OrderProblem, cases: list[Case], known: Patterns, until: 
         lines = _lines(program, solution.value)
         standing = with_orders(problem, lines)
         packed = [packed_alone(standing, case, packing, (until - monotonic()) * FOR_CASE) for case in cases]
-        rank = sum(int(one.short.sum()) for one in packed), cost_of(problem, lines)
-        if best is None or rank < best[0]:
-            best = rank, _Found(lines, packed, 0.0, fewest=False)
+        found = _Found(lines, packed, 0.0, fewest=False)
+        best = found if best is None else min(best, found, key=lambda one: one.rank(problem))
         had = [np.ceil(solution.value[short] - WHOLE).astype(np.int64) for short in program.short]
         more = [np.maximum(one.short - short, 0) for one, short in zip(packed, had, strict=True)]
         if not any(one.any() for one in more):
             break
         asked = [case._replace(pods=case.pods + (1 + again) * one) for case, one in zip(asked, more, strict=True)]
-    return None if best is None else best[1]
+    return best
 
 
 def with_orders(problem: OrderProblem, lines: Sequence[OrderLine]) -> OrderProblem:
@@ -225,25 +281,6 @@ def with_orders(problem: OrderProblem, lines: Sequence[OrderLine]) -> OrderProbl
         standing[one.machine, one.rack, one.serves :] += one.machines
     types = problem.of.types._replace(most=np.zeros(len(problem.of.types.name), np.int64))
     return problem._replace(of=problem.of._replace(types=types), standing=standing)
-
-
-def packed_alone(standing: OrderProblem, case: Case, packing: Packing, seconds: float) -> PackedCase:
-    """How a case packs on standing machines, with as few pods short as was found in time.
-
-    Whole machines of the program without whole numbers stay.
-    """
-    found = written(standing, [case], packing)
-    program, whole = found.program, found.program.integer
-    _set_highest(found, found.short[0], case.pods.astype(float))
-    for variable in found.short[0].tolist():
-        program.cost[variable] = 1.0
-    program.integer = [False] * len(whole)
-    parts = program.solve(seconds)
-    program.integer = whole
-    for one in found.packings[0] if len(parts.value) else ():
-        program.low[one.variable] = float(int(parts.value[one.variable] + WHOLE))
-    solution = program.solve(seconds)
-    return _packed(found, 0, case, solution.value) if len(solution.value) else PackedCase(case, [], case.pods)
 
 
 def cost_of(problem: OrderProblem, lines: Sequence[OrderLine]) -> float:
@@ -265,7 +302,7 @@ def _solved(
         return found, solution, True
     short = np.concatenate(found.short)
     price = SHORT * max(found.program.cost, default=1.0) * float(problem.terms.lot.max(initial=1)) or SHORT
-    _set_highest(found, short, np.concatenate([case.pods for case in cases]).astype(float))
+    let_short(found, short, np.concatenate([case.pods for case in cases]).astype(float))
     for variable in short.tolist():
         found.program.cost[variable] = price
     least = found.program.solve(until - monotonic())
@@ -276,25 +313,14 @@ def _solved(
     return found, orders, least.cost - least.bound < price / 2
 
 
-def _set_highest(found: Written, variables: Ints, high: Floats) -> None:
-    for variable, most in zip(variables.tolist(), high.tolist(), strict=True):
-        found.program.high[variable] = most
-
-
 def _bound(problem: OrderProblem, packed: Sequence[PackedCase], until: float) -> float:
     """The bound of packing in parts, with as many pods short as the plan has."""
     relaxed = written(problem, [one.case for one in packed], packs_in_parts)
     for one, short in zip(packed, relaxed.short, strict=True):
-        _set_highest(relaxed, short, one.short.astype(float))
+        let_short(relaxed, short, one.short.astype(float))
     return relaxed.program.solve(until - monotonic()).bound
 
 
 def _lines(found: Written, value: Floats) -> list[OrderLine]:
     counts = np.rint(value[: len(found.choices)]).astype(int).tolist()
     return [OrderLine(*one, count) for one, count in zip(found.choices, counts, strict=True) if count]
-
-
-def _packed(found: Written, at: int, case: Case, value: Floats) -> PackedCase:
-    counts = ((one, round(value[one.variable])) for one in found.packings[at])
-    packed = [PackedMachines(one.machine, one.group, count, one.counts) for one, count in counts if count]
-    return PackedCase(case, packed, np.ceil(value[found.short[at]] - WHOLE).astype(np.int64))

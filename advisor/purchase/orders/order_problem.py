@@ -18,7 +18,7 @@ class OrderTerms(NamedTuple):
         outlay: paid once per machine, which the budget limits; the price of a type is by period instead.
         lead: periods from the order to the first period of service.
         lot: machines are ordered in multiples of it, at least 1; a lot may be divided among racks.
-        first: first period in which it can be ordered.
+        first: first period in which it can be ordered; below 0 before the first period of demand.
         last: last period in which it can be ordered; below `first` where it cannot.
         power_w: watts per machine.
         units: rack units per machine.

@@ -71,7 +71,8 @@ def choices_of(problem: OrderProblem) -> list[OrderChoice]:
     found = []
     for machine in np.flatnonzero(types.most > 0).tolist():
         lead, last = int(terms.lead[machine]), min(int(terms.last[machine]), problem.periods - 1)
-        for ordered in range(max(int(terms.first[machine]), 0), min(last, problem.periods - 1 - lead) + 1):
+        first = max(int(terms.first[machine]), -lead)
+        for ordered in range(first, min(last, problem.periods - 1 - lead) + 1):
             found += [
                 OrderChoice(machine, rack, ordered, ordered + lead) for rack in _racks_with_room(problem, machine)
             ]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.purchase.instance import Flags, Floats, Ints
+from advisor.purchase.orders.case_packing import completed, nothing_packed
 from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned, with_orders
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
 from advisor.purchase.orders.order_program import Packing, choices_of, packs_by, written
@@ -197,10 +198,12 @@ class _Packs:
             return True
         if any((case.pods >= one).all() for one in self.other[where]):
             return False
-        program = written(self.standing, [case], self.packing).program
-        fits = bool(len(program.solve(LEAST_SECONDS).value))
+        fits = not completed(self.standing, nothing_packed(case)).short.any() or self._by_program(case)
         (self.fitting if fits else self.other)[where].append(case.pods)
         return fits
+
+    def _by_program(self, case: Case) -> bool:
+        return bool(len(written(self.standing, [case], self.packing).program.solve(LEAST_SECONDS).value))
 
 
 def _worst_short(problem: OrderProblem, plan: OrderPlan, short: Flags, risk: float) -> float:

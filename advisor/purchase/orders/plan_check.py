@@ -6,7 +6,8 @@ import numpy as np
 
 from advisor.purchase.devices import placed_on_devices
 from advisor.purchase.instance import DEVICE, Ints
-from advisor.purchase.orders.order_plan import OrderLine, OrderPlan, PackedCase, PackedMachines, cost_of
+from advisor.purchase.orders.case_packing import PackedCase, PackedMachines
+from advisor.purchase.orders.order_plan import OrderLine, OrderPlan, cost_of
 from advisor.purchase.orders.order_problem import OrderProblem, cases_of, groups_of, most_in_a_domain
 
 
@@ -50,14 +51,14 @@ def stock_of(problem: OrderProblem, lines: Sequence[OrderLine]) -> Ints:
 def _wrong_orders(problem: OrderProblem, lines: Sequence[OrderLine]) -> Iterator[str]:
     terms, types = problem.terms, problem.of.types
     total = np.zeros(len(types.name), np.int64)
-    by_period = np.zeros((len(types.name), problem.periods), np.int64)
+    by_delivery = np.zeros((len(types.name), problem.periods), np.int64)
     for one in lines:
         total[one.machine] += one.machines
-        by_period[one.machine, one.ordered] += one.machines
+        by_delivery[one.machine, one.serves] += one.machines
         window = terms.first[one.machine] <= one.ordered <= terms.last[one.machine]
         if one.machines < 1 or not window or one.serves != one.ordered + terms.lead[one.machine]:
             yield f"{one.machines} {types.name[one.machine]} in period {one.ordered}: outside window or lead time"
-    for machine in np.flatnonzero((by_period % terms.lot[:, None]).any(axis=1) | (total > types.most)).tolist():
+    for machine in np.flatnonzero((by_delivery % terms.lot[:, None]).any(axis=1) | (total > types.most)).tolist():
         yield f"{total[machine]} {types.name[machine]}: not whole lots, or more than can be had"
     if terms.outlay @ total > problem.limits.budget * (1 + 1e-9) or (total > 0).sum() > problem.limits.kinds:
         yield "orders exceed the budget or the most SKUs"

@@ -57,12 +57,14 @@ class Line:
             raise self.refused(column, f"write a whole number from {low:,} to {MAX_WHOLE:,} without separators")
         return int(found)
 
-    def number_of(self, column: str, low: float = 0.0) -> float:
-        """A decimal number of at least `low`.
+    def number_of(self, column: str, low: float = 0.0, *, blank: float | None = None) -> float:
+        """A decimal number of at least `low`; `blank` where the cell is empty.
 
         Raises:
             CohabitError: it is none.
         """
+        if not self.cells.get(column, "") and blank is not None:
+            return blank
         try:
             found = float(self.cells.get(column, ""))
         except ValueError:
@@ -121,12 +123,17 @@ def lines_of(path: Path, needed: Sequence[str], optional: Sequence[str] = ()) ->
     """
     rows = _rows(path)
     _, header = next(rows, (1, []))
+    if not header:
+        raise CohabitError(f"{path}: the file is empty: begin with the header `{','.join(needed)}`")
     header = [name.strip() for name in header]
     _refuse_header(path, header, needed, optional)
     found = []
     for number, row in rows:
         if len(row) != len(header):
-            raise CohabitError(f"{path}:{number}: {len(row)} cells, where the header has {len(header)}: write one each")
+            raise CohabitError(
+                f"{path}:{number}: {len(row)} cells, where the header has {len(header)}: write one each, and no "
+                "commas in numbers"
+            )
         found.append(Line(path, number, dict(zip(header, (cell.strip() for cell in row), strict=True))))
     if not found:
         raise CohabitError(f"{path}: no line below the header: write one for each row, as `{','.join(needed)}`")

@@ -15,6 +15,8 @@ DEMAND_OPTIONAL = ("path", "gpu", "gpu_milli", "gpu_models", "prod", "min_domain
 EVENT_COLUMNS = ("event", "from", "to", "uplift_percent")
 YES_NO = {"yes": True, "no": False}
 UNLIMITED = 2**31 - 1
+NO_LIMIT, NO_LIMIT_KW = 10**9, 10**6
+"""What an empty cell of a rack stands for."""
 
 
 class Sku(NamedTuple):
@@ -134,8 +136,8 @@ def read_racks(path: Path) -> list[RackRow]:
             line.text("rack"),
             line.text("zone"),
             line.text("room"),
-            round(line.number_of("kw") * 1_000),
-            line.whole("units"),
+            round(line.number_of("kw", blank=NO_LIMIT_KW) * 1_000),
+            line.whole("units", blank=NO_LIMIT),
             _ports(line),
         )
         for line in lines_of(path, RACK_COLUMNS)
@@ -147,11 +149,16 @@ def read_racks(path: Path) -> list[RackRow]:
 def _ports(line: Line) -> dict[int, int]:
     """Ports by speed, of a number for any speed, or of `48x25+16x100`."""
     found = dict[int, int]()
+    if not line.cells["ports"]:
+        return {0: NO_LIMIT}
     for part in line.cells["ports"].split("+"):
         count, _, speed = part.partition("x")
         words = (count, speed or "0")
         if not all(word.isascii() and word.isdigit() and len(word) < 8 for word in words):
-            raise line.refused("ports", "write ports by Gbit/s, as 48x25+16x100, or a number of ports of any speed")
+            raise line.refused(
+                "ports",
+                "write ports by Gbit/s, as 48x25+16x100, a number for any speed, or nothing for no limit",
+            )
         found[int(words[1])] = found.get(int(words[1]), 0) + int(count)
     return found
 
@@ -163,7 +170,7 @@ def read_movements(path: Path, day: str) -> list[Movement]:
         CohabitError: as of `read_skus`.
     """
     columns = ("sku", "rack", "machines", *((day,) if day else ()))
-    return [
+    found = [
         Movement(
             line,
             line.text("sku"),
@@ -173,6 +180,8 @@ def read_movements(path: Path, day: str) -> list[Movement]:
         )
         for line in lines_of(path, columns)
     ]
+    _refuse_twice({}, [(one.line, "rack", f"{one.sku}, {one.rack}, {one.day}") for one in found])
+    return found
 
 
 def read_demand(path: Path) -> list[DemandRow]:
@@ -226,6 +235,7 @@ def read_events(path: Path) -> list[EventRow]:
             raise line.refused("to", f"write a day not before column from, {first}")
         uplift = line.number_of("uplift_percent", -100.0) / 100.0
         found.append(EventRow(line, line.text("event"), first, last, line.cells.get("shape", ""), uplift))
+    _refuse_twice({}, [(one.line, "event", f"{one.name}, {one.first}, {one.last}, {one.shape}") for one in found])
     return found
 
 

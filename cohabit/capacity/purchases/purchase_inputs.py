@@ -56,6 +56,7 @@ class PurchaseInputs:
         racks: by index.
         shapes: by index.
         paths: by index.
+        start: the first day on which orders can be placed.
     """
 
     problem: OrderProblem
@@ -64,15 +65,19 @@ class PurchaseInputs:
     racks: list[RackRow]
     shapes: list[str]
     paths: list[str]
+    start: date
 
 
-def purchase_inputs(files: PurchaseFiles, survive: str, limits: Limits) -> PurchaseInputs:
+def purchase_inputs(
+    files: PurchaseFiles, survive: str, limits: Limits, order_from: date | None = None
+) -> PurchaseInputs:
     """The problem of some files.
 
     Args:
         files: see docs/purchases.md.
         survive: what may be lost at once with prod pods still packing, one of `DOMAINS`.
         limits: budget, and most SKUs that are ordered.
+        order_from: the first day on which orders can be placed; None: that of the first month.
 
     Raises:
         CohabitError: a file cannot be used; the message names line, column and what to write.
@@ -95,10 +100,13 @@ def purchase_inputs(files: PurchaseFiles, survive: str, limits: Limits) -> Purch
             f"{files.racks}: all racks are in one {survive}, whose loss leaves none: give --survive none"
         )
     spread = np.array([row.min_domains for row in shapes])
-    terms = _terms(skus, months, speeds_of(racks, skus))
+    start = order_from or months[0]
+    if start >= next_month(months[-1]):
+        raise CohabitError(f"--order-from {start}: demand ends before, in {months[-1]:%Y-%m}")
+    terms = _terms(skus, months, start, speeds_of(racks, skus))
     standing = _standing(files, skus, racks, months)
     problem = order_problem(of, terms, room, standing, Demand(pods, prod, spread))._replace(limits=limits)
-    return PurchaseInputs(problem, months, skus, racks, names, paths)
+    return PurchaseInputs(problem, months, skus, racks, names, paths, start)
 
 
 def next_month(day: date) -> date:
@@ -106,9 +114,9 @@ def next_month(day: date) -> date:
     return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
 
 
-def order_by(serves: date, lead_days: int, start: date) -> date:
-    """The last day for an order that serves from a day on; the plan's first day where February made it earlier."""
-    return max(serves - timedelta(days=lead_days), start)
+def order_by(serves: date, lead_days: int) -> date:
+    """The last day for an order that serves from a day on."""
+    return serves - timedelta(days=lead_days)
 
 
 def speeds_of(racks: Sequence[RackRow], skus: Sequence[Sku]) -> list[int]:
@@ -183,9 +191,9 @@ def _racks(rows: Sequence[RackRow], skus: Sequence[Sku], survive: str) -> Racks:
     )
 
 
-def _terms(skus: Sequence[Sku], months: Sequence[date], speeds: Sequence[int]) -> OrderTerms:
+def _terms(skus: Sequence[Sku], months: Sequence[date], start: date, speeds: Sequence[int]) -> OrderTerms:
     lead = [ceil(one.lead_days / MONTH_DAYS) for one in skus]
-    windows = [_window(one, months, ahead) for one, ahead in zip(skus, lead, strict=True)]
+    windows = [_window(one, months, start, ahead) for one, ahead in zip(skus, lead, strict=True)]
     return OrderTerms(
         outlay=np.array([one.price for one in skus]),
         lead=np.array(lead),
@@ -199,12 +207,16 @@ def _terms(skus: Sequence[Sku], months: Sequence[date], speeds: Sequence[int]) -
     )
 
 
-def _window(sku: Sku, months: Sequence[date], lead: int) -> tuple[int, int]:
-    """First and last month of an order whose last day to order is within the days on which the SKU is sold."""
+def _window(sku: Sku, months: Sequence[date], start: date, lead: int) -> tuple[int, int]:
+    """First and last month of an order whose last day is from `start` on and on which the SKU is sold.
+
+    Months before the first one of demand are below 0.
+    """
+    first = max(sku.available_from, start)
     sold = [
         at
-        for at in range(len(months) - lead)
-        if sku.available_from <= order_by(months[at + lead], sku.lead_days, months[0]) <= sku.available_to
+        for at in range(-lead, len(months) - lead)
+        if first <= order_by(months[at + lead], sku.lead_days) <= sku.available_to
     ]
     return (sold[0], sold[-1]) if sold else (0, -1)
 

@@ -7,6 +7,7 @@ from hashlib import sha256
 
 import orjson
 
+from advisor.purchase.orders.case_packing import PackedCase
 from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned
 from advisor.purchase.orders.path_risk import RiskPlan, planned_at_risk
 from advisor.purchase.orders.plan_check import plan_faults
@@ -43,7 +44,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Shortage:
-    """Pods of a shape that no order places, in the worst case of a month; proved where no orders leave fewer short."""
+    """Pods of a shape without a place in the worst case of a month; proved where no orders leave fewer without one.
+
+    `least` is how many of the case's pods are without a place at least, whatever is ordered; 0 where that is unknown.
+    """
 
     month: date
     shape: str
@@ -51,6 +55,7 @@ class Shortage:
     lost: str
     before_delivery: bool
     proved: bool
+    least: int
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def purchase_report(
         bound=plan.bound,
         gap=plan.gap,
         exact=plan.exact,
-        packed=True,
+        packed=not plan.short,
         fingerprint=_fingerprint(plan),
         shortages=_shortages(inputs, plan),
         risk=by_risk.risk if by_risk else None,
@@ -199,26 +204,29 @@ def _orders(inputs: PurchaseInputs, plan: OrderPlan) -> list[Order]:
     found = []
     for one in plan.lines:
         sku, rack, serves = inputs.skus[one.machine], inputs.racks[one.rack], inputs.months[one.serves]
-        last_day = order_by(serves, sku.lead_days, inputs.months[0])
+        last_day = order_by(serves, sku.lead_days)
         found.append(Order(sku.name, one.machines, rack.name, rack.zone, last_day, serves, sku.price))
     return sorted(found, key=lambda one: (one.order_by, one.deliver_by, one.sku, one.rack))
 
 
 def _shortages(inputs: PurchaseInputs, plan: OrderPlan) -> list[Shortage]:
-    """Of each month and shape the case with most pods short."""
+    """Of each month the case with most pods short, by shape."""
     problem = inputs.problem
     ahead = problem.terms.lead + problem.terms.first
     earliest = int(ahead[problem.of.types.most > 0].min(initial=len(inputs.months)))
-    worst = dict[tuple[int, int], Shortage]()
+    worst = dict[int, PackedCase]()
     for one in plan.cases:
+        if one.short.sum() > (worst[one.case.period].short.sum() if one.case.period in worst else 0):
+            worst[one.case.period] = one
+    found = list[Shortage]()
+    for period, one in sorted(worst.items()):
+        lost = problem.racks.domains[one.case.lost] if one.case.lost >= 0 else ""
+        early = period < earliest
+        proved = plan.fewest or (early and int(one.short.sum()) <= one.least)
         for shape in one.short.nonzero()[0].tolist():
-            key, pods = (one.case.period, shape), int(one.short[shape])
-            if key not in worst or worst[key].pods < pods:
-                lost = problem.racks.domains[one.case.lost] if one.case.lost >= 0 else ""
-                early = one.case.period < earliest
-                proved = plan.fewest or early
-                worst[key] = Shortage(inputs.months[one.case.period], inputs.shapes[shape], pods, lost, early, proved)
-    return [worst[key] for key in sorted(worst)]
+            pods, month = int(one.short[shape]), inputs.months[period]
+            found.append(Shortage(month, inputs.shapes[shape], pods, lost, early, proved, one.least if early else 0))
+    return found
 
 
 def _fingerprint(plan: OrderPlan) -> str:

@@ -310,7 +310,7 @@ def _machines(nodes: pa.Table, room: Ints, derates: Mapping[str, float], largest
         price = "" if cost is None else round(cost * HOURS_A_MONTH * LIFE_MONTHS / 1e6, 2)
         cpu = min(size[0], max(int(size[0] * derates.get(platform, 1.0)), largest))
         skus.setdefault(sku, (sku, cpu, *size[1:], 0, 0, 0, 0, price, LIFE_MONTHS, "", 1))
-        racks.setdefault(rack, (rack, zone, zone, 0, 0, 0))
+        racks.setdefault(rack, (rack, zone, zone, "", "", ""))
         fleet[sku, rack] += 1
     return {
         "skus.csv": sorted(skus.values(), key=str),

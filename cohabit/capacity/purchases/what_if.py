@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.purchase.orders.case_packing import packed_alone
 from advisor.purchase.orders.order_plan import (
     NoOrdersInTime,
     Patterns,
-    packed_alone,
     patterns_of,
     planned,
     with_orders,

@@ -49,8 +49,8 @@ def inputs_command(
     filled with today's mix only until that share of latency-sensitive containers is expected beyond 1.25 times its
     baseline.
 
-    Fill in what a lake does not know: lead times and prices of SKUs, and watts, units and ports, which are 0 for no
-    limit. Add SKUs that you could buy. An empty cell is refused with its line and column.
+    Fill in what a lake does not know: lead times and prices of SKUs, and, where racks are limited, their kW, units and
+    ports and those of SKUs. Add SKUs that you could buy. An empty price or lead time is refused with its line.
 
     [dim]cohabit capacity inputs --out inputs --months 6[/]
     """
@@ -80,7 +80,10 @@ def inputs_command(
     number = "1 path" if len(paths) == 1 else f"{len(paths)} paths"
     console.print(f"demand: {number} over {months} months{why}{by}", soft_wrap=True)
     console.print(f"written: {', '.join(str(path) for path in written)}", soft_wrap=True)
-    console.print("next: fill in empty cells of skus.csv, then run `cohabit capacity plan`", soft_wrap=True)
+    console.print(
+        f"next: fill in prices and lead_days in skus.csv, then run `cohabit capacity plan --order-from {at:%Y-%m-%d}`",
+        soft_wrap=True,
+    )
 
 
 def _bearable(own: "Settings", at: datetime, most_slowed: float) -> "Bearable":

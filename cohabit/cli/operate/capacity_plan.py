@@ -1,6 +1,7 @@
 """`cohabit capacity plan`: machines to order, by SKU, rack and date, with proof and reasons."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from cohabit.terminal.options import FOUND, reports_blindness, settings
 if TYPE_CHECKING:
     from advisor.purchase.orders.plan_reasons import Alternative
     from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs
-    from cohabit.capacity.purchases.purchase_plan import PurchaseReport
+    from cohabit.capacity.purchases.purchase_plan import PurchaseReport, Shortage
 
 MAX_BINDING = 8
 """Limits that are shown; JSON has all."""
@@ -39,6 +40,10 @@ def plan_command(
     survive: Annotated[
         str, typer.Option(metavar="zone|room|rack|none", help="What may be lost with prod pods still packing.")
     ] = "zone",
+    order_from: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="First day of orders. Default: the first of demand."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the whole report here.")
     ] = None,
@@ -50,9 +55,9 @@ def plan_command(
     """Plan which machines to order, for which rack and by which day, so that demand packs in every month.
 
     Every pod of every month is placed on a machine, device by device, also after the loss of any one zone for prod
-    pods; the plan is checked before it is shown. Prices are paid once per machine; costs are price over life, for each
-    month that a machine serves. The bound says what no orders can cost less than. Pods that no order can place are
-    listed. Nothing is ordered.
+    pods; the plan is checked before it is shown. The outlay is paid once per machine; amortised cost is price over
+    life, for each month that a machine serves. The bound says what no orders can cost less than. Pods without a place
+    are listed. Nothing is ordered.
 
     [dim]cohabit capacity plan --skus skus.csv --racks racks.csv --fleet fleet.csv --demand demand.csv[/]
 
@@ -69,7 +74,7 @@ def plan_command(
 
     files = PurchaseFiles(skus, racks, demand, fleet, in_flight, retire, events)
     limits = Limits(*(float("inf") if one is None else float(one) for one in (budget, most_kinds)))
-    inputs = purchase_inputs(files, survive, limits)
+    inputs = purchase_inputs(files, survive, limits, order_from.date() if order_from else None)
     report = purchase_report(inputs, risk, seconds, lambda what: complaints.print(what, markup=False, soft_wrap=True))
     _show(inputs, report, risk)
     if out is not None:
@@ -108,26 +113,37 @@ def _show(inputs: "PurchaseInputs", report: "PurchaseReport", risk: float) -> No
              f"{one.price * one.machines:,.2f}")
             for one in report.orders
         ]  # fmt: skip
-        show_amounts("orders", ("order by", "deliver by", "SKU", "machines", "rack", "price"), rows)
+        show_amounts("orders", ("order by", "deliver by", "SKU", "machines", "rack", "outlay"), rows)
     else:
         console.print("nothing is to be ordered")
     least = "least possible" if report.gap == 0 else f"bound {report.bound:,.2f}, gap {report.gap:.1%}"
-    months = len(inputs.months)
+    worst = max((sum(one.pods for one in report.shortages if one.month == month) for month in inputs.months), default=0)
+    months = "1 month" if len(inputs.months) == 1 else f"{len(inputs.months)} months"
+    where = "all pods" if report.risk is None else "all pods of the paths that it serves"
     console.print(
-        f"cost {report.cost:,.2f} over {months} months, {least}; {report.outlay:,.2f} to pay; packed: "
-        f"{'yes' if report.packed else 'no'}, every pod was checked ({report.fingerprint})",
+        f"amortised cost {report.cost:,.2f} over {months}, {least}; outlay {report.outlay:,.2f}; packed: "
+        f"{f'{worst:,} pods short in the worst month' if worst else where}, every place was checked "
+        f"({report.fingerprint})",
         soft_wrap=True,
     )
     _show_risk(report, risk)
     for one in report.shortages:
         lost = f" after the loss of {one.lost}" if one.lost else ""
-        why = "none is delivered earlier" if one.before_delivery else "racks, terms, budget or lots allow no more"
-        cure = f"no order can cure it: {why}" if one.proved else "no order was found that cures it: give more --seconds"
-        text = f"short in {one.month:%Y-%m}{lost}: {one.pods:,} × {one.shape}; {cure}"
-        console.print(printable(text), soft_wrap=True)
+        console.print(
+            printable(f"short in {one.month:%Y-%m}{lost}: {one.pods:,} × {one.shape}; {_cure(one)}"), soft_wrap=True
+        )
     for line in report.binding[:MAX_BINDING]:
         console.print(printable(line), soft_wrap=True)
     _show_alternatives(inputs, report)
+
+
+def _cure(one: "Shortage") -> str:
+    if one.proved:
+        why = "none is delivered earlier" if one.before_delivery else "racks, terms, budget or lots allow no more"
+        return f"no order can cure it: {why}"
+    if one.before_delivery:
+        return f"none is delivered earlier, and no place was found; at least {one.least:,} pods have none"
+    return "no order was found that cures it: give more --seconds"
 
 
 def _show_risk(report: "PurchaseReport", risk: float) -> None:
@@ -153,7 +169,8 @@ def _show_alternatives(inputs: "PurchaseInputs", report: "PurchaseReport") -> No
         title = "runner-up and sensitivity" if report.runner_up else "sensitivity"
         show_amounts(title, columns, rows)
     if report.undecided:
-        console.print(f"{report.undecided} other plans were not decided in time: give more --seconds", soft_wrap=True)
+        number = "1 other plan was" if report.undecided == 1 else f"{report.undecided} other plans were"
+        console.print(f"{number} not decided in time: give more --seconds", soft_wrap=True)
 
 
 def _machines(inputs: "PurchaseInputs", one: "Alternative") -> str:

@@ -1,6 +1,7 @@
 """`cohabit capacity what-if`: what runs short, and what a plan costs, after a change."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Annotated
@@ -34,6 +35,10 @@ def what_if_command(
     survive: Annotated[
         str, typer.Option(metavar="zone|room|rack|none", help="What may be lost with prod pods still packing.")
     ] = "zone",
+    order_from: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="First day of orders. Default: the first of demand."),
+    ] = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Publish for the page of `cohabit serve`, next to the snapshots.")
     ] = False,
@@ -61,7 +66,7 @@ def what_if_command(
     from cohabit.capacity.purchases.what_if import what_if
 
     files = PurchaseFiles(skus, racks, demand, fleet, in_flight, retire, events)
-    inputs = purchase_inputs(files, survive, Limits())
+    inputs = purchase_inputs(files, survive, Limits(), order_from.date() if order_from else None)
     found = what_if(inputs, change, seconds, lambda what: complaints.print(what, markup=False, soft_wrap=True))
 
     _show(inputs, found)
@@ -80,7 +85,7 @@ def _show(inputs: "PurchaseInputs", found: "Sequence[WhatIf]") -> None:
         plan = (f"{one.cost:,.2f}", f"{one.outlay:,.2f}", printable(machines), f"{one.left:,}")
         return (printable(one.change), f"{one.short:,}", first, *plan)
 
-    columns = ("change", "short without orders", "from", "plan costs", "to pay", "machines", "still short")
+    columns = ("change", "short without orders", "from", "amortised cost", "outlay", "machines", "still short")
     months = f"{inputs.months[0]:%Y-%m} to {inputs.months[-1]:%Y-%m}"
     paths = "1 path" if len(inputs.paths) == 1 else f"{len(inputs.paths)} paths"
     console.print(f"looked at {len(inputs.months)} months, {months}, and {paths} of demand")

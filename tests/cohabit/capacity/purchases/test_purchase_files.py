@@ -1,5 +1,6 @@
 """Files of a purchase: months, days and names become a problem, and what cannot be used is refused where it stands."""
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +56,32 @@ def test_a_sku_is_ordered_only_while_it_is_sold(tmp_path: Path) -> None:
 
     terms = read(tmp_path, skus=(header, line, FILES["skus"][2] + ",")).problem.terms
 
-    assert (terms.first.tolist(), terms.last.tolist()) == ([0, 0], [0, 0])
-    assert read(tmp_path).problem.terms.last.tolist() == [1, 0]
+    assert (terms.first.tolist(), terms.last.tolist()) == ([0, 0], [0, -1])
+    assert read(tmp_path).problem.terms.last.tolist() == [1, -1]
+
+
+def test_a_delivery_takes_its_lead_time_to_the_day_and_earlier_orders_serve_earlier(tmp_path: Path) -> None:
+    """Sixty days before 1 March are 31 December, and thirty before 1 January 2 December."""
+    files = written_files(tmp_path)
+
+    def first_served(day: date) -> list[int]:
+        terms = purchase_inputs(files, "zone", Limits(), day).problem.terms
+        return (terms.lead + terms.first)[terms.last >= terms.first].tolist()
+
+    assert first_served(date(2027, 1, 1)) == [1]
+    assert first_served(date(2026, 12, 31)) == [1, 2]
+    assert first_served(date(2026, 12, 2)) == [0, 1]
+
+
+def test_an_order_after_the_last_month_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CohabitError, match="--order-from 2027-04-01: demand ends before, in 2027-03"):
+        purchase_inputs(written_files(tmp_path), "zone", Limits(), date(2027, 4, 1))
+
+
+def test_empty_cells_of_a_rack_are_no_limit(tmp_path: Path) -> None:
+    racks = read(tmp_path, racks=(FILES["racks"][0], "a1,a,hall-1,,,", FILES["racks"][2])).problem.racks
+
+    assert (racks.power_w[0], racks.units[0], racks.ports[0].sum()) == (10**9, 10**9, 10**9)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +114,8 @@ def test_domains_are_what_may_be_lost(tmp_path: Path, survive: str, domains: tup
         ("demand", 1, DEMAND.replace("yes", "true"), r"column prod: 'true': write one of yes, no"),
         ("demand", 4, "2027-05,web,4000,8192,0,0,,yes,2,9", r"column month: '2027-05': 2027-04 is missing"),
         ("demand", 4, "2027-03,x,1,1,1,600,,no,1,9", r"column gpu_milli: '600': write a part of one GPU below 1000"),
+        ("fleet", 2, "c32,a1,9", r"fleet.csv:3, column rack: 'a1': line 2 has it too"),
+        ("racks", 1, RACK.replace("4.0", "-1"), r"racks.csv:2, column kw: '-1': write a number of at least 0"),
         ("events", 1, "sale,2027-03-05,2027-02-20,web,50", r"events.csv:2, column to: .*not before column from"),
         ("events", 1, "sale,2027-02-20,2027-03-05,wbe,50", r"events.csv:2, column shape: 'wbe': demand has no such"),
     ],
@@ -110,9 +137,19 @@ def test_files_of_no_text_or_no_line_are_refused(tmp_path: Path) -> None:
     file.write_text(FILES["skus"][0])
     with pytest.raises(CohabitError, match="no line below the header"):
         read_skus(file)
+    file.write_text("")
+    with pytest.raises(CohabitError, match="the file is empty: begin with the header `sku,cpu_milli"):
+        read_skus(file)
     file.write_text(FILES["skus"][0] + '\n"c32')
     with pytest.raises(CohabitError, match="close quotes"):
         read_skus(file)
+
+
+def test_an_event_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    events = (*FILES["events"], FILES["events"][1])
+
+    with pytest.raises(CohabitError, match=r"events.csv:3, column event: 'sale': line 2 has it too"):
+        read(tmp_path, events=events)
 
 
 def test_prod_pods_of_a_site_with_one_domain_cannot_survive_its_loss(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ def planned(folder: Path, *words: str, **changed: tuple[str, ...]) -> Result:
 
 
 def test_the_plan_has_orders_by_date_and_says_what_binds(tmp_path: Path) -> None:
-    ran = planned(tmp_path)
+    ran = planned(tmp_path, "--order-from=2026-12-15")
 
     assert ran.exit_code == 0, ran.stdout
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert [(one["sku"], one["machines"], one["order_by"], one["deliver_by"]) for one in plan["orders"]] == [
-        ("g16", 1, "2027-01-01", "2027-03-01"),
+        ("g16", 1, "2026-12-31", "2027-03-01"),
         ("c32", 1, "2027-01-02", "2027-02-01"),
         ("c32", 1, "2027-01-02", "2027-02-01"),
         ("c32", 2, "2027-01-30", "2027-03-01"),
@@ -32,7 +32,7 @@ def test_the_plan_has_orders_by_date_and_says_what_binds(tmp_path: Path) -> None
     assert plan["cost"] == plan["bound"] == 2 * 2 * 150.0 + 2 * 150.0 + 500.0
     assert any(line.startswith("the loss of zone") for line in plan["binding"])
     assert {one["name"] for one in plan["sensitivity"]} >= {"demand +10 %", "demand -10 %", "lead times +30 days"}
-    assert "packed: yes" in ran.stdout
+    assert "packed: all pods" in ran.stdout
 
 
 def test_pods_that_no_order_can_cure_are_listed_and_exit_with_1(tmp_path: Path) -> None:
