@@ -330,11 +330,19 @@ def demo(
     stock: Annotated[
         bool, typer.Option("--stock", help="Simulate what kubelets as they come send: no latency, no requests.")
     ] = False,
+    capacity: Annotated[
+        bool, typer.Option("--capacity", help="For planners: a growing cluster, its forecast, and what to buy.")
+    ] = False,
 ) -> None:
     """Run the whole pipeline on embedded defaults: metrics in, advice out.
 
     It reports how much of running container time could be looked at, and why not the rest.
     """
+    if capacity:
+        from cohabit.cli.demo_capacity import run_capacity_demo
+
+        run_capacity_demo(typer.main.get_command(app), leave=leave)
+        return
     from cohabit.cli.demo import run_demo
 
     run_demo(kafka=kafka, leave=leave, hours=hours, stock=stock)
