@@ -102,7 +102,7 @@ def newest_measured(lake: Lake, cluster: str) -> datetime:
             return newest
     raise CohabitError(
         f"the lake {lake.uri} has no minutes of cluster {cluster} (table node_state) in the month before its newest "
-        "metrics, so nothing is known of headroom: run `cohabit features`, and check COHABIT_CLUSTER"
+        "metrics, so nothing is known of now: run `cohabit features`, and check COHABIT_CLUSTER"
     )
 
 

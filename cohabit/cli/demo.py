@@ -259,7 +259,12 @@ def _serve(demo: Demo, *, leave: bool) -> None:
         total = round(sum(demo.seconds.values()), 2)
         sys.stdout.write(json.dumps({"stage_seconds": demo.seconds, "total_seconds": total}) + "\n")
         if not leave:
-            console.print(f"serving on {listening.main} and {listening.scheduler}; Ctrl-C ends the demo")
+            console.print(f"serving on {listening.main} and {listening.scheduler}; Ctrl-C ends and deletes the demo")
+            places = {"LAKE": "lake", "SNAPSHOTS": "snapshots", "REGISTRY": "registry"}
+            names = " ".join(f"COHABIT_{name}={demo.folder / of}" for name, of in places.items())
+            console.print(
+                f"other commands in another shell: export COHABIT_CLUSTER={demo.plan.cluster} {names}", soft_wrap=True
+            )
         return not leave
 
     run(

@@ -44,7 +44,8 @@ def origins(hours: int, horizon: int) -> Origins:
         ValueError: fewer than LEAST_HOURS hours, or no hour ahead.
     """
     if hours < LEAST_HOURS or horizon < 1:
-        msg = f"{hours} hours of history and a horizon of {horizon}: {LEAST_HOURS} and 1 are needed; give a longer past"
+        needed = f"{LEAST_HOURS} and 1 are needed; give a longer past"
+        msg = f"{hours} hours of history and {horizon} hours ahead: {needed}"
         raise ValueError(msg)
     known = min(horizon, (hours - BEFORE) // 2)
     span = hours - known - BEFORE

@@ -156,6 +156,7 @@ class _Room:
             idle[row.machine, row.group] -= count
             rows.append((row.machine, row.group, count, row.counts))
         none = np.zeros(len(one.case.pods), np.int64)
+        idle = np.minimum(idle, int(one.case.pods.sum()))
         rows += [(int(at), int(group), int(idle[at, group]), none) for at, group in np.argwhere(idle > 0)]
         number = [count for _, _, count, _ in rows]
         self.machine = np.repeat([at for at, _, _, _ in rows], number).astype(np.int64)

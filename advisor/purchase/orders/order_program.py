@@ -108,7 +108,8 @@ def written(problem: OrderProblem, cases: Sequence[Case], packing: Packing) -> W
     program = Program()
     choices = choices_of(problem)
     price = problem.of.types.price
-    program.add([float(price[one.machine]) * (problem.periods - one.serves) for one in choices])
+    most = max((int(case.pods.sum()) for case in cases), default=0) + int(problem.terms.lot.max(initial=1))
+    program.add([float(price[one.machine]) * (problem.periods - one.serves) for one in choices], float(most))
     found = Written(program, choices)
     _limit_orders(found, problem)
     _limit_racks(found, problem)

@@ -35,6 +35,8 @@ def fits_machine(of: Instance, machine: int, counts: Ints) -> bool:
     if counts @ shapes.cpu > types.cpu[machine] or counts @ shapes.memory > types.memory[machine]:
         return False
     free = int(types.devices[machine] - counts @ shapes.devices)
+    if not (shapes.share * counts).any():
+        return free >= 0
     shared = np.repeat(shapes.share, counts)
     return free >= 0 and placed_on_devices(shared[shared > 0].tolist(), free) is not None
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.purchase.instance import Flags, Floats, Ints
-from advisor.purchase.orders.case_packing import completed, nothing_packed
+from advisor.purchase.orders.case_packing import completed, least_short, nothing_packed, packed_alone
 from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned, with_orders
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
 from advisor.purchase.orders.order_program import Packing, choices_of, packs_by, written
 
-LEAST_SECONDS = 1.0
+LEAST_SECONDS, FOR_SHARE_S = 1.0, 0.2
 ROUNDS = 60
 """Plans for one set of paths at most, each with more of their periods than the one before."""
 Pair = tuple[int, int]
@@ -37,7 +37,12 @@ class RiskPlan(NamedTuple):
 
 
 def planned_at_risk(
-    problem: OrderProblem, risk: float, seconds: float, progress: Callable[[str], None] = lambda _: None
+    problem: OrderProblem,
+    risk: float,
+    seconds: float,
+    progress: Callable[[str], None] = lambda _: None,
+    *,
+    patterns: Patterns | None = None,
 ) -> RiskPlan:
     """Orders of which the probability of a shortage is at most a risk.
 
@@ -46,6 +51,7 @@ def planned_at_risk(
         risk: probability of a pod short in any case of any period, from 0 to 1.
         seconds: time at most, about.
         progress: is called with what is being done.
+        patterns: of all paths and periods, see `patterns_of`; None: made here.
 
     Returns:
         The plan. Its risk exceeds the one asked for where no order cures it, where time ends, or where paths are too
@@ -59,7 +65,8 @@ def planned_at_risk(
     """
     until = monotonic() + seconds
     paths = len(problem.demand.pods)
-    patterns = patterns_of(problem, [(path, period) for path in range(paths) for period in range(problem.periods)])
+    if patterns is None:
+        patterns = patterns_of(problem, [(path, period) for path in range(paths) for period in range(problem.periods)])
     search = _Search(problem, patterns, until)
     easiest_first = np.argsort(search.hardness.max(axis=1), kind="stable")
     dropped, step, before = int(risk * (paths + 1)), 1, list[RiskPlan]()
@@ -74,7 +81,7 @@ def planned_at_risk(
         over = monotonic() > until
         if stated <= risk or dropped == 0 or over:
             found = before[-1] if over and before else found
-            return found._replace(worst_short=_worst_short(problem, found.plan, found.short, risk))
+            return found._replace(worst_short=_worst_short(problem, found, patterns, risk))
         before.append(found)
         dropped -= min(dropped, max(step, int((stated - risk) * paths)))
         step *= 2
@@ -198,7 +205,9 @@ class _Packs:
             return True
         if any((case.pods >= one).all() for one in self.other[where]):
             return False
-        fits = not completed(self.standing, nothing_packed(case)).short.any() or self._by_program(case)
+        fits = not completed(self.standing, nothing_packed(case)).short.any() or (
+            not least_short(self.standing, case, LEAST_SECONDS) and self._by_program(case)
+        )
         (self.fitting if fits else self.other)[where].append(case.pods)
         return fits
 
@@ -206,12 +215,13 @@ class _Packs:
         return bool(len(written(self.standing, [case], self.packing).program.solve(LEAST_SECONDS).value))
 
 
-def _worst_short(problem: OrderProblem, plan: OrderPlan, short: Flags, risk: float) -> float:
-    standing, paths = with_orders(problem, plan.lines), len(short)
-    shares = np.zeros(paths)
-    for path in np.flatnonzero(short).tolist():
-        pairs = [(path, period) for period in range(problem.periods)]
-        cases = planned(standing, pairs, 2 * LEAST_SECONDS).cases
-        shares[path] = max(float(one.short.sum() / max(one.case.pods.sum(), 1)) for one in cases)
-    worst = max(1, round(risk * paths))
+def _worst_short(problem: OrderProblem, found: RiskPlan, patterns: Patterns, risk: float) -> float:
+    """Share of pods short in the worst case of a path, the mean over the worst paths."""
+    standing, packing = with_orders(problem, found.plan.lines), packs_by(patterns.by_type)
+    shares = np.zeros(len(found.short))
+    for path in np.flatnonzero(found.short).tolist():
+        cases = cases_of(problem, [(path, period) for period in range(problem.periods)])
+        packed = (packed_alone(standing, case, packing, FOR_SHARE_S, exact=patterns.complete) for case in cases)
+        shares[path] = max(float(one.short.sum() / max(one.case.pods.sum(), 1)) for one in packed)
+    worst = max(1, round(risk * len(shares)))
     return float(np.sort(shares)[-worst:].mean())

@@ -132,6 +132,8 @@ def alternatives(
     """A plan of each problem for the paths and periods that a plan rests on.
 
     One that was not decided in time is left out: whether fewer pods can be short, or whether it costs a fifth less.
+    Where patterns are not all there are, neither can be decided of a full site: one as near its bound as the plan
+    stays.
     """
     found = []
     for name, problem in worlds.items():
@@ -142,7 +144,8 @@ def alternatives(
             other = planned(problem, pairs, seconds / len(worlds), known)
         except NoOrdersInTime:
             continue
-        if not other.fewest or other.gap > DECIDED_WITHIN:
+        within = DECIDED_WITHIN if patterns.complete else max(DECIDED_WITHIN, plan.gap)
+        if other.gap > within or (patterns.complete and not other.fewest):
             continue
         machines = np.bincount(
             [one.machine for one in other.lines],

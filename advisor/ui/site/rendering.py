@@ -137,7 +137,7 @@ class Pages:
             "coins": coins,
             "moment": moment,
             "segment": partial(quote, safe=""),
-            "ago": lambda at_us: duration((self.now_us() - at_us) / 1e6),
+            "ago": lambda at_us: duration(max(self.now_us() - at_us, 0) / 1e6),
             "plural": plural,
             "resource": resource,
             "meaning": lambda verdict: MEANINGS.get(verdict, ""),

@@ -222,6 +222,21 @@ def _demand(line: Line) -> DemandRow:
     )
 
 
+def read_apps(path: Path) -> dict[str, dict[str, int]]:
+    """Pods of each app by shape, as `cohabit capacity inputs` writes them.
+
+    Raises:
+        CohabitError: as of `read_skus`.
+    """
+    found, seen = dict[str, dict[str, int]](), list[tuple[Line, str, str]]()
+    for line in lines_of(path, ("shape", "app", "pods")):
+        shape, app = line.text("shape"), line.cells["app"]
+        seen.append((line, "shape", f"{shape} of {app}"))
+        found.setdefault(app, {})[shape] = line.whole("pods")
+    _refuse_twice({}, seen)
+    return found
+
+
 def read_events(path: Path) -> list[EventRow]:
     """Dated events that a planner foresees.
 

@@ -18,6 +18,7 @@ from cohabit.capacity.purchases.purchase_files import (
     Movement,
     RackRow,
     Sku,
+    read_apps,
     read_demand,
     read_events,
     read_movements,
@@ -43,6 +44,7 @@ class PurchaseFiles:
     in_flight: Path | None = None
     retire: Path | None = None
     events: Path | None = None
+    apps: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class PurchaseInputs:
         shapes: by index.
         paths: by index.
         start: the first day on which orders can be placed.
+        apps: pods of each app by shape; empty where they are unknown.
     """
 
     problem: OrderProblem
@@ -66,6 +69,7 @@ class PurchaseInputs:
     shapes: list[str]
     paths: list[str]
     start: date
+    apps: dict[str, dict[str, int]]
 
 
 def purchase_inputs(
@@ -106,7 +110,8 @@ def purchase_inputs(
     terms = _terms(skus, months, start, speeds_of(racks, skus))
     standing = _standing(files, skus, racks, months)
     problem = order_problem(of, terms, room, standing, Demand(pods, prod, spread))._replace(limits=limits)
-    return PurchaseInputs(problem, months, skus, racks, names, paths, start)
+    apps = read_apps(files.apps) if files.apps is not None else {}
+    return PurchaseInputs(problem, months, skus, racks, names, paths, start, apps)
 
 
 def next_month(day: date) -> date:

@@ -9,7 +9,7 @@ import orjson
 
 from advisor.purchase.orders.case_packing import PackedCase
 from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned
-from advisor.purchase.orders.path_risk import RiskPlan, planned_at_risk
+from advisor.purchase.orders.path_risk import planned_at_risk
 from advisor.purchase.orders.plan_check import plan_faults
 from advisor.purchase.orders.plan_reasons import (
     Alternative,
@@ -109,11 +109,12 @@ def purchase_report(
     """
     problem = inputs.problem
     progress("planning")
-    by_risk = _risk_plan(inputs, risk, FOR_PLAN * seconds, progress)
-    if by_risk is None:
-        plan, patterns = _single(inputs, seconds)
-    else:
-        plan, patterns = by_risk.plan, _patterns(inputs, seconds)
+    patterns = _patterns(inputs, FOR_PATTERNS * seconds)
+    pairs = [(0, period) for period in range(len(inputs.months))]
+    by_risk = None
+    if len(inputs.paths) > 1:
+        by_risk = planned_at_risk(problem, risk, FOR_PLAN * seconds, progress, patterns=patterns)
+    plan = by_risk.plan if by_risk else planned(problem, pairs, FOR_PLAN * seconds, patterns)
     progress("checking every pod's place")
     if faults := plan_faults(problem, plan, pairs_of(plan)):
         raise CohabitError(
@@ -138,7 +139,7 @@ def purchase_report(
         shortages=_shortages(inputs, plan),
         risk=by_risk.risk if by_risk else None,
         worst_short=by_risk.worst_short if by_risk else None,
-        cost_by_band=_bands(inputs, FOR_BANDS * seconds, progress) if by_risk else {},
+        cost_by_band=_bands(inputs, patterns, FOR_BANDS * seconds, progress) if by_risk else {},
         binding=[_in_words(inputs, one) for one in limits if one.resource != "demand"],
         marginals=limits,
         runner_up=second,
@@ -175,28 +176,19 @@ def place_of(inputs: PurchaseInputs, one: Binding) -> str:
     return names[one.resource][one.at] if one.resource in names else ""
 
 
-def _risk_plan(inputs: PurchaseInputs, risk: float, seconds: float, progress: Callable[[str], None]) -> RiskPlan | None:
-    """None of a single path, whose demand is certain."""
-    return planned_at_risk(inputs.problem, risk, seconds, progress) if len(inputs.paths) > 1 else None
-
-
 def _patterns(inputs: PurchaseInputs, seconds: float) -> Patterns:
-    periods = range(len(inputs.months))
-    pairs = [(path, period) for path in range(len(inputs.paths)) for period in periods]
-    return patterns_of(inputs.problem, pairs, FOR_PATTERNS * seconds)
+    pairs = [(path, period) for path in range(len(inputs.paths)) for period in range(len(inputs.months))]
+    return patterns_of(inputs.problem, pairs, seconds)
 
 
-def _single(inputs: PurchaseInputs, seconds: float) -> tuple[OrderPlan, Patterns]:
-    patterns, pairs = _patterns(inputs, seconds), [(0, period) for period in range(len(inputs.months))]
-    return planned(inputs.problem, pairs, FOR_PLAN * seconds, patterns), patterns
-
-
-def _bands(inputs: PurchaseInputs, seconds: float, progress: Callable[[str], None]) -> dict[str, float]:
+def _bands(
+    inputs: PurchaseInputs, patterns: Patterns, seconds: float, progress: Callable[[str], None]
+) -> dict[str, float]:
     found = {}
     for risk in BANDS:
         name = f"P{100 * (1 - risk):.0f}"
         progress(f"cost at {name}")
-        found[name] = planned_at_risk(inputs.problem, risk, seconds / len(BANDS)).plan.cost
+        found[name] = planned_at_risk(inputs.problem, risk, seconds / len(BANDS), patterns=patterns).plan.cost
     return found
 
 

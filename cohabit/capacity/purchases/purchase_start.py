@@ -50,6 +50,7 @@ FILES = {
                  "life_months", "lead_days", "lot"),
     "racks.csv": ("rack", "zone", "room", "kw", "units", "ports"),
     "fleet.csv": ("sku", "rack", "machines"),
+    "apps.csv": ("shape", "app", "pods"),
     "demand.csv": ("path", "month", "shape", "cpu_milli", "memory_mib", "gpu", "gpu_milli", "prod", "pods"),
 }  # fmt: skip
 Rows = list[tuple[object, ...]]
@@ -195,7 +196,7 @@ def purchase_start(
     )
     prod = ~is_best_effort(pods["qos"])
     return PurchaseStart(
-        rows=machines | {"demand.csv": _demand(_shapes(sizes[own], prod[own]), months, growth)},
+        rows=machines | _demand(sizes[own], prod[own], np.array(pods["app"].to_pylist(), object)[own], months, growth),
         pods=int((own & asked).sum()),
         by_use=int((own & ~asked).sum()),
         unknown=int((~own & ~everywhere).sum()),
@@ -263,27 +264,35 @@ def _sizes_by_use(lake: Lake, at: datetime, pods: pa.Table, nodes: pa.Table) -> 
     return np.column_stack([*found, *np.zeros((2, pods.num_rows))]).astype(np.int64)
 
 
-def _shapes(sizes: Ints, prod: Flags) -> Counter[tuple[int, ...]]:
-    """Pods by rounded size and whether they are latency-sensitive."""
+def _shapes(sizes: Ints, prod: Flags) -> list[tuple[int, ...]]:
+    """Of each pod its size, rounded up until shapes are few, and whether it is latency-sensitive."""
     for step in STEPS:
         rounded = sizes.copy()
         rounded[:, :2] = -(-sizes[:, :2] // step) * step
-        found = Counter(map(tuple, np.column_stack([rounded, prod]).tolist()))
-        if len(found) <= MOST_SHAPES:
+        found = list(map(tuple, np.column_stack([rounded, prod]).tolist()))
+        if len(set(found)) <= MOST_SHAPES:
             break
     return found
 
 
-def _demand(shapes: Counter[tuple[int, ...]], months: Sequence[date], growth: Floats) -> Rows:
-    rows: Rows = []
+def _demand(
+    sizes: Ints, prod: Flags, apps: NDArray[np.object_], months: Sequence[date], growth: Floats
+) -> dict[str, Rows]:
+    """Lines of demand by path, month and shape, and of today's pods by shape and app."""
+    keys, rows = _shapes(sizes, prod), list[tuple[object, ...]]()
+    names, shapes = {key: _name(*key) for key in keys}, Counter(keys)
+    of_apps = Counter((names[key], app or "") for key, app in zip(keys, apps, strict=True))
     for path, factors in enumerate(growth.tolist()):
         for month, factor in zip(months, factors, strict=True):
-            for (cpu, memory, gpu, part, prod), pods in sorted(shapes.items()):
-                devices = f"-{gpu + part / DEVICE:g}gpu" if gpu or part else ""
-                name = f"{'ls' if prod else 'be'}-{cpu}m-{memory}Mi{devices}"
-                size = (cpu, memory, gpu, part, "yes" if prod else "no")
-                rows.append((f"p{path}", f"{month:%Y-%m}", name, *size, ceil(pods * factor - 1e-9)))
-    return rows
+            for key, pods in sorted(shapes.items()):
+                size = (*key[:4], "yes" if key[4] else "no")
+                rows.append((f"p{path}", f"{month:%Y-%m}", names[key], *size, ceil(pods * factor - 1e-9)))
+    return {"demand.csv": rows, "apps.csv": [(*key, pods) for key, pods in sorted(of_apps.items())]}
+
+
+def _name(cpu: int, memory: int, gpu: int, part: int, prod: int) -> str:
+    devices = f"-{gpu + part / DEVICE:g}gpu" if gpu or part else ""
+    return f"{'ls' if prod else 'be'}-{cpu}m-{memory}Mi{devices}"
 
 
 def _node_sizes(nodes: pa.Table) -> dict[str, Floats]:

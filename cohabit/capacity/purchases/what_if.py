@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.purchase.instance import Floats
 from advisor.purchase.orders.case_packing import packed_alone
 from advisor.purchase.orders.order_plan import (
     NoOrdersInTime,
@@ -21,7 +22,7 @@ from cohabit.capacity.purchases.purchase_inputs import PurchaseInputs
 from cohabit.config.errors import CohabitError
 
 UNCHANGED = "no change"
-FORMS = "write machines:SKU:RACK:+4, grow:30, grow:SHAPE:30, lose:ZONE or without:SKU"
+FORMS = "write machines:SKU:RACK:+4, grow:30, grow:SHAPE:30, grow:APP:30, lose:ZONE or without:SKU"
 FOR_CASE, FOR_PATTERNS, FOR_PLAN = 0.02, 0.2, 0.5
 """Parts of a change's time: for each case without orders, for patterns, and for the plan."""
 
@@ -102,14 +103,31 @@ def _machines(inputs: PurchaseInputs, text: str, words: Sequence[str]) -> OrderP
 
 
 def _grown(inputs: PurchaseInputs, text: str, words: Sequence[str]) -> OrderProblem:
-    own = slice(None) if len(words) == 1 else _index(text, "shape", words[0], inputs.shapes)
-    factor = 1.0 + _number(text, words[-1]) / 100.0
-    if factor < 0:
+    more = _number(text, words[-1]) / 100.0
+    if more < -1:
         raise CohabitError(f"--change {text}: demand cannot fall by more than 100 %")
     demand = inputs.problem.demand
-    pods = demand.pods.copy()
-    pods[:, :, own] = np.ceil(pods[:, :, own] * factor - 1e-9)
+    pods = np.ceil(demand.pods * (1.0 + more * _part(inputs, text, words)) - 1e-9).astype(np.int64)
     return inputs.problem._replace(demand=demand._replace(pods=pods))
+
+
+def _part(inputs: PurchaseInputs, text: str, words: Sequence[str]) -> Floats:
+    """(n,) share of each shape's pods that grows: all, those of a shape, or those of an app by today's pods."""
+    found = np.zeros(len(inputs.shapes))
+    if len(words) == 1:
+        return found + 1.0
+    if words[0] in inputs.shapes:
+        found[inputs.shapes.index(words[0])] = 1.0
+        return found
+    if words[0] not in inputs.apps:
+        known = f"shapes such as {', '.join(inputs.shapes[:9])}"
+        known += f", or apps such as {', '.join(sorted(inputs.apps)[:9])}" if inputs.apps else "; give --apps for apps"
+        raise CohabitError(f"--change {text}: there is no shape or app {words[0]}: {known}")
+    for shape, pods in inputs.apps[words[0]].items():
+        if shape in inputs.shapes:
+            of_all = sum(app.get(shape, 0) for app in inputs.apps.values())
+            found[inputs.shapes.index(shape)] = pods / of_all if of_all else 0.0
+    return found
 
 
 def _lost(inputs: PurchaseInputs, text: str, zone: str) -> OrderProblem:

@@ -9,7 +9,7 @@ import typer
 from cohabit.cli.bill.budget import budget_app
 from cohabit.cli.bill.close import ledger_app
 from cohabit.cli.bill.quote import quote_app
-from cohabit.terminal.console import console
+from cohabit.terminal.console import complaints, console
 from cohabit.terminal.options import LakeOption, flowing, reports_errors, settings
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def meter_command(
     if not hours.count:
         console.print("nothing to meter: every hour that is over was; --from meters hours again")
         return
+    first, last = (datetime.fromtimestamp(us / 1e6, UTC) for us in (hours.start_us, hours.end_us))
+    complaints.print(f"metering {first:%Y-%m-%dT%H} to {last:%Y-%m-%dT%H} UTC; --from and --to name others")
     rows = meter_hours(opened, hours, own.spark if spark or own.spark.master is not None else None)
     console.print(f"{hours.count:,} hours: {rows['metered']:,} rows metered, {rows['pool_hours']:,} hours of pools")
 

@@ -39,7 +39,7 @@ def inputs_command(
         ),
     ] = None,
 ) -> None:
-    """Write skus.csv, racks.csv, fleet.csv and demand.csv for `cohabit capacity plan`.
+    """Write skus.csv, racks.csv, fleet.csv, demand.csv and apps.csv for `cohabit capacity plan`.
 
     Pods of the newest minute are counted by what they request, or by what their app uses where they request nothing.
     With 16 days or more of metered hours (`cohabit bill meter`), demand has 100 forecast paths; with fewer, one path

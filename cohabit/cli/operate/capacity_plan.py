@@ -116,7 +116,8 @@ def _show(inputs: "PurchaseInputs", report: "PurchaseReport", risk: float) -> No
         show_amounts("orders", ("order by", "deliver by", "SKU", "machines", "rack", "outlay"), rows)
     else:
         console.print("nothing is to be ordered")
-    least = "least possible" if report.gap == 0 else f"bound {report.bound:,.2f}, gap {report.gap:.1%}"
+    bound = f"bound {report.bound:,.2f}, gap {report.gap:.1%}" if report.bound else "no bound above 0 was found"
+    least = "least possible" if report.gap == 0 else bound
     worst = max((sum(one.pods for one in report.shortages if one.month == month) for month in inputs.months), default=0)
     months = "1 month" if len(inputs.months) == 1 else f"{len(inputs.months)} months"
     where = "all pods" if report.risk is None else "all pods of the paths that it serves"
@@ -142,7 +143,8 @@ def _cure(one: "Shortage") -> str:
         why = "none is delivered earlier" if one.before_delivery else "racks, terms, budget or lots allow no more"
         return f"no order can cure it: {why}"
     if one.before_delivery:
-        return f"none is delivered earlier, and no place was found; at least {one.least:,} pods have none"
+        least = f"at least {one.least:,} pods have none" if one.least else "by sums of sizes all would fit"
+        return f"none is delivered earlier, and no place was found; {least}"
     return "no order was found that cures it: give more --seconds"
 
 

@@ -25,13 +25,14 @@ def what_if_command(
     demand: Annotated[Path, typer.Option(metavar="FILE", help="Pods at once by month and shape (CSV).")],
     change: Annotated[
         list[str],
-        typer.Option(metavar="CHANGE", help="machines:SKU:RACK:+4, grow:30, grow:SHAPE:30, lose:ZONE or without:SKU."),
+        typer.Option(metavar="CHANGE", help="machines:SKU:RACK:+4, grow:30, grow:APP:30, lose:ZONE or without:SKU."),
     ],
     fleet: Annotated[Path | None, typer.Option(metavar="FILE", help="Machines of today (CSV).")] = None,
     in_flight: Annotated[Path | None, typer.Option(metavar="FILE", help="Orders on their way (CSV).")] = None,
     retire: Annotated[Path | None, typer.Option(metavar="FILE", help="Machines that go (CSV).")] = None,
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Dated uplifts of demand (CSV).")] = None,
     seconds: Annotated[float, typer.Option(min=1.0, max=86_400.0, help="Time for the search, about.")] = 60.0,
+    apps: Annotated[Path | None, typer.Option(metavar="FILE", help="Pods by shape and app (CSV).")] = None,
     survive: Annotated[
         str, typer.Option(metavar="zone|room|rack|none", help="What may be lost with prod pods still packing.")
     ] = "zone",
@@ -65,7 +66,7 @@ def what_if_command(
     from advisor.purchase.orders.order_problem import Limits
     from cohabit.capacity.purchases.what_if import what_if
 
-    files = PurchaseFiles(skus, racks, demand, fleet, in_flight, retire, events)
+    files = PurchaseFiles(skus, racks, demand, fleet, in_flight, retire, events, apps)
     inputs = purchase_inputs(files, survive, Limits(), order_from.date() if order_from else None)
     found = what_if(inputs, change, seconds, lambda what: complaints.print(what, markup=False, soft_wrap=True))
 

@@ -76,7 +76,7 @@ def run_forecast(settings: Settings, options: Options) -> bool:
     if options.out is not None:
         options.out.write_bytes(_as_json(settings.cluster, past, found, asked))
         console.print(f"written: {options.out}", soft_wrap=True)
-    if options.publish:
+    if options.publish and found.series:
         _publish(settings, past, pool_demand(past, pending, asked), found, asked)
     return bool(found.series)
 

@@ -66,7 +66,7 @@ def test_a_delivery_takes_its_lead_time_to_the_day_and_earlier_orders_serve_earl
 
     def first_served(day: date) -> list[int]:
         terms = purchase_inputs(files, "zone", Limits(), day).problem.terms
-        return (terms.lead + terms.first)[terms.last >= terms.first].tolist()
+        return list((terms.lead + terms.first)[terms.last >= terms.first])
 
     assert first_served(date(2027, 1, 1)) == [1]
     assert first_served(date(2026, 12, 31)) == [1, 2]

@@ -1,5 +1,6 @@
 """What if: each change alone, with what runs short without orders, and the plan that would cure it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,17 @@ def test_growth_of_all_and_of_one_shape_raises_demand_rounded_up(inputs: Purchas
     assert changed(inputs, "grow:infer:-50").demand.pods[0].tolist() == [[10, 0], [18, 0], [30, 1]]
 
 
+def test_an_app_grows_by_its_part_of_each_shape(tmp_path: Path) -> None:
+    apps = tmp_path / "apps.csv"
+    apps.write_text("shape,app,pods\nweb,shop,3\nweb,cart,1\ninfer,cart,2\n")
+    inputs = purchase_inputs(replace(written_files(tmp_path), apps=apps), "zone", Limits())
+
+    assert changed(inputs, "grow:shop:40").demand.pods[0].tolist() == [[13, 0], [24, 0], [39, 2]]
+    assert changed(inputs, "grow:cart:-100").demand.pods[0].tolist() == [[8, 0], [14, 0], [23, 0]]
+    with pytest.raises(CohabitError, match="or apps such as cart, shop"):
+        changed(inputs, "grow:chart:1")
+
+
 def test_a_lost_zone_takes_its_machines_and_its_racks(inputs: PurchaseInputs) -> None:
     lost = changed(inputs, "lose:a")
 
@@ -66,7 +78,7 @@ def test_a_sku_that_is_no_longer_sold_is_not_ordered(inputs: PurchaseInputs) -> 
     [
         ("shrink:3", "write machines:SKU"),
         ("grow:web:many", "'many' is no number"),
-        ("grow:webb:3", "there is no shape webb: name one of web"),
+        ("grow:webb:3", "there is no shape or app webb: shapes such as web, infer; give --apps for apps"),
         ("grow:-101", "cannot fall by more than 100 %"),
         ("machines:c32:b1:-9", "fewer stand there"),
         ("machines:c33:b1:1", "there is no SKU c33"),
