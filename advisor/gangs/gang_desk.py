@@ -1,0 +1,247 @@
+"""Gang desk: answers whether a gang can start, and reserves its slots, all of them or none. An edge."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from sqlalchemy import Connection, Engine
+
+from advisor.admission.node_room import Rooms, rooms_by_use
+from advisor.cluster.pending_pod import PodClass
+from advisor.cluster.snapshot import Snapshot
+from advisor.database.engine import reading
+from advisor.errors import Conflict, Unavailable
+from advisor.gangs.gang_columns import ClassCosts, GangColumns, gang_columns
+from advisor.gangs.gang_lifecycle import GangReservation, begun, bound, current, held, lost, released, renewed
+from advisor.gangs.gang_request import GangPlacement, GangRequest, Infeasible
+from advisor.gangs.gang_store import (
+    Grants,
+    grants_of,
+    of_key,
+    one_of,
+    owning,
+    put,
+    read_grants,
+    recent_sizes,
+    sweep,
+    with_known_end,
+)
+from advisor.gangs.joint_placement import placed
+
+RESERVE_US = 120_000_000
+"""How long a reservation holds unless the request says otherwise."""
+RECENT = 200
+"""Gangs whose sizes are the recent mix."""
+GPU = "nvidia.com/gpu"
+
+Held = Iterable[tuple[PodClass, str]]
+Costs = Callable[[Sequence[PodClass], Held], ClassCosts]
+"""Costs of classes on all nodes, with members of other gangs; raises Unavailable where there are none."""
+OUTCOMES = ("granted", "infeasible", "expired", "conflicts")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The answer to a request: a placement or why there is none, and the reservation unless it was only tried."""
+
+    placement: GangPlacement | Infeasible | None
+    reservation: GangReservation | None = None
+
+
+@dataclass
+class GangDesk:
+    """Where gangs are placed and reserved.
+
+    Args:
+        engine: the store.
+        snapshot: the newest one; None before the first.
+        rooms: what its nodes have left by requests; None where only its use is known.
+        costs: see Costs.
+        now_us: the clock.
+        metrics: registry of the counters.
+        device: name of the extended resource that devices are counted by.
+    """
+
+    engine: Engine
+    snapshot: Callable[[], Snapshot | None]
+    rooms: Callable[[], Rooms | None]
+    costs: Costs
+    now_us: Callable[[], int]
+    metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
+    device: str = GPU
+
+    def __post_init__(self) -> None:
+        self._counted = Counter(
+            "cohabit_gangs", "Gang requests and reservations, by outcome.", ["outcome"], registry=self.metrics
+        )
+        self._slots = Gauge("cohabit_gang_slots_held", "Slots of gangs that are reserved.", registry=self.metrics)
+        for outcome in OUTCOMES:
+            self._counted.labels(outcome)
+
+    def ask(self, request: GangRequest) -> Asked:
+        """Where a gang would start now, without a reservation; the one that it has where it has one.
+
+        Raises:
+            Conflict, Unavailable, StoreUnavailable: see `reserve`.
+        """
+        snapshot = self._snapshot()
+        with reading(self.engine) as connection:
+            known, seen = self._read(connection, snapshot.cluster, request)
+        return Asked(None, known) if known is not None else Asked(self._placed(request, snapshot, seen))
+
+    def reserve(self, request: GangRequest, reserve_us: int = RESERVE_US) -> Asked:
+        """Reserve slots for at least min_count members at once, or none.
+
+        The placement is computed before the store has an owner, and once again by the owner where grants have changed
+        since. A generation is reserved once; a newer one releases the older.
+
+        Raises:
+            Conflict: a newer generation of the gang is reserved.
+            Unavailable: there is nothing to place it by.
+            StoreUnavailable: the database does not answer; then nothing is reserved.
+        """
+        snapshot = self._snapshot()
+        with reading(self.engine) as connection:
+            known, seen = self._read(connection, snapshot.cluster, request)
+        if known is not None:
+            return Asked(None, known)
+        found = self._placed(request, snapshot, seen)
+        with owning(self.engine) as connection:
+            self._ended(sweep(connection, snapshot.cluster, self.now_us()))
+            known, now = self._read(connection, snapshot.cluster, request)
+            if known is not None:
+                return Asked(None, known)
+            if now.grants.version != seen.grants.version:
+                self._counted.labels("conflicts").inc()
+                found = self._placed(request, snapshot, now)
+            self._counted.labels("granted" if isinstance(found, GangPlacement) else "infeasible").inc()
+            if not isinstance(found, GangPlacement):
+                return Asked(found)
+            for older in now.older:
+                put(connection, released(older, now.at_us))
+            made = begun(request, found, cluster=snapshot.cluster, reserve_us=reserve_us, now_us=now.at_us)
+            put(connection, made)
+        return Asked(found, made)
+
+    def _read(
+        self, connection: Connection, cluster: str, request: GangRequest
+    ) -> tuple[GangReservation | None, "_Seen"]:
+        """The reservation that a gang has, and what a new one is placed by.
+
+        Raises:
+            Conflict: a newer generation is reserved.
+        """
+        now_us = self.now_us()
+        grants = grants_of(connection, cluster, now_us)
+        own = [current(one, now_us) for one in of_key(connection, cluster, request.namespace, request.gang)]
+        alive = sorted((one for one in own if one.state in {"open", "settled"}), key=lambda one: one.generation)
+        newest = alive[-1] if alive else None
+        if newest is not None and newest.generation > request.generation:
+            raise Conflict(f"generation {newest.generation} of gang {request.group!r} is reserved: ask for that one")
+        recent, running = recent_sizes(connection, cluster, RECENT), with_known_end(connection, cluster, now_us)
+        known = newest if newest is not None and newest.generation == request.generation else None
+        return known, _Seen(grants, now_us, recent, running, alive)
+
+    def renew(
+        self, name: str, bound_on: Sequence[tuple[str, str]] = (), failed: Sequence[str] = (), *, extend: bool = True
+    ) -> GangReservation:
+        """Hold a reservation for its time again, after members were bound, by uid and node, or failed, by uid.
+
+        Raises:
+            NotFound: there is none of that id.
+            Conflict: it is over.
+        """
+
+        def changed(one: GangReservation, now_us: int) -> GangReservation:
+            one = renewed(one, now_us) if extend and current(one, now_us).state == "open" else one
+            for uid in failed:
+                one = lost(one, uid, now_us)
+            for uid, node in bound_on:
+                one = bound(one, uid, node, now_us)
+            return one if bound_on or failed else renewed(one, now_us)
+
+        return self._change(name, changed)
+
+    def release(self, name: str) -> GangReservation:
+        """Give all slots of a reservation back; one that is over stays as it is.
+
+        Raises:
+            NotFound: there is none of that id.
+        """
+        return self._change(name, released)
+
+    def _change(self, name: str, step: Callable[[GangReservation, int], GangReservation]) -> GangReservation:
+        cluster, now_us = self._snapshot().cluster, self.now_us()
+        with owning(self.engine) as connection:
+            self._ended(sweep(connection, cluster, now_us))
+            before = one_of(connection, cluster, name)
+            after = step(before, now_us)
+            if after != before:
+                put(connection, after)
+        return after
+
+    def reservations(self) -> list[GangReservation]:
+        """Reservations that hold room or changed within the last hour, as they are now; ended ones are counted."""
+        cluster, now_us = self._snapshot().cluster, self.now_us()
+        grants = read_grants(self.engine, cluster, now_us)
+        if any(current(one, now_us) is not one for one in grants.gangs):
+            with owning(self.engine) as connection:
+                self._ended(sweep(connection, cluster, now_us))
+                grants = grants_of(connection, cluster, now_us)
+        self._slots.set(sum(1 for one in grants.gangs for _ in held(one, now_us, now_us)))
+        return grants.gangs
+
+    def _ended(self, ended: Iterable[GangReservation]) -> None:
+        self._counted.labels("expired").inc(sum(one.state == "expired" for one in ended))
+
+    def _snapshot(self) -> Snapshot:
+        if (snapshot := self.snapshot()) is None:
+            raise Unavailable("no snapshot yet: check that `cohabit refresh` runs")
+        return snapshot
+
+    def _placed(self, request: GangRequest, snapshot: Snapshot, seen: "_Seen") -> GangPlacement | Infeasible:
+        rooms = self.rooms()
+        rooms = rooms_by_use(snapshot) if rooms is None or rooms.cluster != snapshot.cluster else rooms
+        older = {one.id for one in seen.older}
+        alive = [released(one, seen.at_us) if one.id in older else one for one in seen.grants.gangs]
+        taken = [slot for one in alive for slot in held(one, seen.at_us, rooms.as_of_us)]
+        costs = self.costs([one.of for one in request.members], ((one.of, node) for one, node in taken))
+        columns = gang_columns(snapshot, rooms, request, costs, self.device).without(taken)
+        found = placed(request, columns, seen.recent)
+        if isinstance(found, Infeasible):
+            return replace(found, earliest_us=earliest_us(request, columns, seen.running))
+        return found
+
+
+class _Seen(NamedTuple):
+    """What a gang is placed by: grants at a time, recent sizes, gangs with an expected end, its older generations."""
+
+    grants: Grants
+    at_us: int
+    recent: list[int]
+    running: list[GangReservation]
+    older: list[GangReservation]
+
+
+def earliest_us(request: GangRequest, columns: GangColumns, running: Sequence[GangReservation]) -> int | None:
+    """When enough gangs with an expected end are over for a gang to start; None where that is not enough.
+
+    Args:
+        request: the gang.
+        columns: its candidate nodes now.
+        running: settled gangs with an expected end, the first to end first.
+
+    Returns:
+        Microseconds since 1970.
+
+    Raises:
+        Nothing.
+
+    Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995: the shadow time of a waiting job.
+    """
+    for one in running:
+        columns = columns.with_freed((one.members[slot.member], slot.node) for slot in one.slots)
+        if isinstance(placed(request, columns), GangPlacement):
+            return one.ends_us
+    return None
