@@ -1,6 +1,6 @@
 """Gang capacity: how many members of a class nodes and domains hold, with devices as bins. Kernel."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,19 +11,19 @@ from advisor.purchase.devices import placed_in_room
 from advisor.purchase.instance import DEVICE
 
 Ints = NDArray[np.int64]
-RESOURCES = ("cpu", "memory", "pods", "gpu")
+RESOURCES = ("gpu", "cpu", "memory", "pods")
 """What can run short, in the order in which it is named."""
 CERTAIN = 1 + 1e-9
 """Of free amounts; sums of the same requests in another order differ by less."""
 
 
-def capacity(columns: GangColumns, one: MemberClass, but: str = "") -> Ints:
+def capacity(columns: GangColumns, one: MemberClass, by: Collection[str] = RESOURCES) -> Ints:
     """Members of a class alone that each node holds.
 
     Args:
         columns: n nodes.
         one: the class.
-        but: a resource that is not looked at.
+        by: resources that are looked at.
 
     Returns:
         (n,) 0 to MAX_MEMBERS.
@@ -36,11 +36,11 @@ def capacity(columns: GangColumns, one: MemberClass, but: str = "") -> Ints:
     wanted = {"cpu": (CPU, one.cores), "memory": (MEMORY, one.memory_bytes), "pods": (PODS, 1.0)}
     most = np.full(len(columns.names), float(MAX_MEMBERS))
     for name, (column, amount) in wanted.items():
-        if name != but and amount > 0:
+        if name in by and amount > 0:
             most = np.minimum(most, np.floor(np.maximum(columns.free[:, column], 0.0) * CERTAIN / amount))
-    if but != "gpu" and one.devices:
+    if "gpu" in by and one.devices:
         most = np.minimum(most, (columns.room >= DEVICE).sum(axis=1) // one.devices)
-    if but != "gpu" and one.share:
+    if "gpu" in by and one.share:
         most = np.minimum(most, (columns.room // one.share).sum(axis=1))
     return most.astype(np.int64)
 
@@ -52,10 +52,8 @@ def in_domains(columns: GangColumns, values: NDArray[np.float64] | Ints) -> NDAr
 
 
 def shortage(columns: GangColumns, one: MemberClass) -> str:
-    """The resource without which nodes would hold most more members of a class; empty where none is short."""
-    held = int(capacity(columns, one).sum())
-    more = [int(capacity(columns, one, name).sum()) - held for name in RESOURCES]
-    return RESOURCES[int(np.argmax(more))] if max(more) > 0 else ""
+    """The resource that by itself has room for the fewest members of a class."""
+    return min(RESOURCES, key=lambda name: int(capacity(columns, one, (name,)).sum()))
 
 
 def holds(columns: GangColumns, row: int, members: Sequence[MemberClass]) -> bool:

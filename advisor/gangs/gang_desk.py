@@ -34,6 +34,12 @@ RESERVE_US = 120_000_000
 RECENT = 200
 """Gangs whose sizes are the recent mix."""
 GPU = "nvidia.com/gpu"
+"""Extended resource that devices are counted by."""
+
+
+def _unheard(_of: PodClass, /) -> None:
+    """No score table learns of requested classes."""
+
 
 Held = Iterable[tuple[PodClass, str]]
 Costs = Callable[[Sequence[PodClass], Held], ClassCosts]
@@ -60,7 +66,7 @@ class GangDesk:
         costs: see Costs.
         now_us: the clock.
         metrics: registry of the counters.
-        device: name of the extended resource that devices are counted by.
+        want: called with every requested class, on the event loop.
     """
 
     engine: Engine
@@ -69,7 +75,7 @@ class GangDesk:
     costs: Costs
     now_us: Callable[[], int]
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
-    device: str = GPU
+    want: Callable[[PodClass], None] = _unheard
 
     def __post_init__(self) -> None:
         self._counted = Counter(
@@ -126,7 +132,7 @@ class GangDesk:
 
     def _read(
         self, connection: Connection, cluster: str, request: GangRequest
-    ) -> tuple[GangReservation | None, "_Seen"]:
+    ) -> tuple[GangReservation | None, "Seen"]:
         """The reservation that a gang has, and what a new one is placed by.
 
         Raises:
@@ -141,12 +147,10 @@ class GangDesk:
             raise Conflict(f"generation {newest.generation} of gang {request.group!r} is reserved: ask for that one")
         recent, running = recent_sizes(connection, cluster, RECENT), with_known_end(connection, cluster, now_us)
         known = newest if newest is not None and newest.generation == request.generation else None
-        return known, _Seen(grants, now_us, recent, running, alive)
+        return known, Seen(now_us, grants, recent, running, alive)
 
-    def renew(
-        self, name: str, bound_on: Sequence[tuple[str, str]] = (), failed: Sequence[str] = (), *, extend: bool = True
-    ) -> GangReservation:
-        """Hold a reservation for its time again, after members were bound, by uid and node, or failed, by uid.
+    def renew(self, name: str, bound_on: Sequence[tuple[str, str]] = (), failed: Sequence[str] = ()) -> GangReservation:
+        """Hold a reservation for its time again, or take members that were bound, by uid and node, or failed, by uid.
 
         Raises:
             NotFound: there is none of that id.
@@ -154,7 +158,6 @@ class GangDesk:
         """
 
         def changed(one: GangReservation, now_us: int) -> GangReservation:
-            one = renewed(one, now_us) if extend and current(one, now_us).state == "open" else one
             for uid in failed:
                 one = lost(one, uid, now_us)
             for uid, node in bound_on:
@@ -200,28 +203,51 @@ class GangDesk:
             raise Unavailable("no snapshot yet: check that `cohabit refresh` runs")
         return snapshot
 
-    def _placed(self, request: GangRequest, snapshot: Snapshot, seen: "_Seen") -> GangPlacement | Infeasible:
-        rooms = self.rooms()
-        rooms = rooms_by_use(snapshot) if rooms is None or rooms.cluster != snapshot.cluster else rooms
-        older = {one.id for one in seen.older}
-        alive = [released(one, seen.at_us) if one.id in older else one for one in seen.grants.gangs]
-        taken = [slot for one in alive for slot in held(one, seen.at_us, rooms.as_of_us)]
-        costs = self.costs([one.of for one in request.members], ((one.of, node) for one, node in taken))
-        columns = gang_columns(snapshot, rooms, request, costs, self.device).without(taken)
-        found = placed(request, columns, seen.recent)
-        if isinstance(found, Infeasible):
-            return replace(found, earliest_us=earliest_us(request, columns, seen.running))
-        return found
+    def _placed(self, request: GangRequest, snapshot: Snapshot, seen: "Seen") -> GangPlacement | Infeasible:
+        return placed_by(request, snapshot, self.rooms(), self.costs, seen)
 
 
-class _Seen(NamedTuple):
-    """What a gang is placed by: grants at a time, recent sizes, gangs with an expected end, its older generations."""
+class Seen(NamedTuple):
+    """What a gang is placed by: a time, grants, recent sizes, gangs with an expected end, its older generations."""
 
-    grants: Grants
     at_us: int
-    recent: list[int]
-    running: list[GangReservation]
-    older: list[GangReservation]
+    grants: Grants = Grants(0, [])
+    recent: Sequence[int] = ()
+    running: Sequence[GangReservation] = ()
+    older: Sequence[GangReservation] = ()
+
+
+def placed_by(
+    request: GangRequest, snapshot: Snapshot, rooms: Rooms | None, costs: Costs, seen: Seen, *, device: str = GPU
+) -> GangPlacement | Infeasible:
+    """The best placement of a gang with the slots of others taken off.
+
+    Args:
+        request: the gang.
+        snapshot: of the cluster.
+        rooms: what its nodes have left; None, or those of another cluster, for what it uses.
+        costs: see Costs.
+        seen: what else it is placed by.
+        device: name of the extended resource that devices are counted by.
+
+    Returns:
+        See `advisor.gangs.joint_placement.placed`; an infeasible one with the time when it will be feasible.
+
+    Raises:
+        Unavailable: there are no costs.
+
+    Source: ours, docs/decisions/0077-gangs.md.
+    """
+    rooms = rooms_by_use(snapshot) if rooms is None or rooms.cluster != snapshot.cluster else rooms
+    older = {one.id for one in seen.older}
+    alive = [released(one, seen.at_us) if one.id in older else one for one in seen.grants.gangs]
+    taken = [slot for one in alive for slot in held(one, seen.at_us, rooms.as_of_us)]
+    priced = costs([one.of for one in request.members], ((one.of, node) for one, node in taken))
+    columns = gang_columns(snapshot, rooms, request, priced, device).without(taken)
+    found = placed(request, columns, seen.recent)
+    if isinstance(found, Infeasible):
+        return replace(found, earliest_us=earliest_us(request, columns, seen.running))
+    return found
 
 
 def earliest_us(request: GangRequest, columns: GangColumns, running: Sequence[GangReservation]) -> int | None:

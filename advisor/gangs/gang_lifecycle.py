@@ -143,14 +143,19 @@ def held(one: GangReservation, now_us: int, as_of_us: int) -> Iterator[tuple[Mem
 
     Source: ours, docs/decisions/0077-gangs.md.
     """
+    bound_ones = (slot for slot in one.slots if slot.state == "bound" and as_of_us < slot.at_us + SEEN_US)
+    for slot in (*bound_ones, *(slot for slot, _ in waiting(one, now_us))):
+        yield one.members[slot.member], slot.node
+
+
+def waiting(one: GangReservation, now_us: int) -> Iterator[tuple[Slot, int]]:
+    """Slots that wait for a pod, and until when: open ones of an open reservation, and lost ones for STRAND_US."""
     one = current(one, now_us)
     for slot in one.slots:
-        if (
-            (slot.state == "bound" and as_of_us < slot.at_us + SEEN_US)
-            or (slot.state == "open" and one.state == "open")
-            or (slot.state == "lost" and one.state in {"open", "settled"} and now_us < slot.at_us + STRAND_US)
-        ):
-            yield one.members[slot.member], slot.node
+        if slot.state == "open" and one.state == "open":
+            yield slot, one.until_us
+        elif slot.state == "lost" and one.state in {"open", "settled"} and now_us < slot.at_us + STRAND_US:
+            yield slot, slot.at_us + STRAND_US
 
 
 def renewed(one: GangReservation, now_us: int) -> GangReservation:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, or_, select, text, update
 
+from advisor.cluster.gang_slots import GangSlot
 from advisor.database.engine import GANG_GRANTS, GANGS, reading, writing
 from advisor.errors import NotFound
-from advisor.gangs.gang_lifecycle import GangReservation, current
+from advisor.gangs.gang_lifecycle import GangReservation, current, waiting
 
 GANGS_LOCK = 0xC04AB1B
 """PostgreSQL's advisory lock that the owner of all grants holds."""
@@ -60,6 +61,20 @@ def grants_of(connection: Connection, cluster: str, now_us: int) -> Grants:
     version = connection.scalar(select(GANG_GRANTS.c.version).where(GANG_GRANTS.c.cluster == cluster)) or 0
     alive = or_(GANGS.c.state == "open", GANGS.c.changed_us > now_us - RECENT_US)
     return Grants(version, _gangs(connection, and_(GANGS.c.cluster == cluster, alive)))
+
+
+def open_slots(engine: Engine, cluster: str, now_us: int) -> list[GangSlot]:
+    """Slots of a cluster that wait for a pod, also those that failed members left.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
+    """
+    return [
+        GangSlot(f"{one.namespace}/{one.gang}", slot.node, of._replace(team=""), slot_until)
+        for one in read_grants(engine, cluster, now_us).gangs
+        for slot, slot_until in waiting(one, now_us)
+        if (of := one.members[slot.member].of)
+    ]
 
 
 def with_known_end(connection: Connection, cluster: str, now_us: int) -> list[GangReservation]:

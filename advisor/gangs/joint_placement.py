@@ -307,6 +307,11 @@ class Filling:
         """Of all members."""
         return sum(self.cost_at(row) for row in self.used())
 
+    def seats(self) -> Iterator[tuple[int, int]]:
+        """Class and node of each member."""
+        for row, there in enumerate(self._at):
+            yield from ((at, row) for at, n in enumerate(there) for _ in range(n))
+
     def used(self) -> list[int]:
         """Nodes with members."""
         return [row for row, there in enumerate(self._at) if any(there)]
@@ -320,14 +325,13 @@ def _dot(values: Sequence[float], counts: Sequence[int]) -> float:
 def _placement(columns: GangColumns, rows: Ints, filling: Filling, break_cost: float) -> GangPlacement:
     """The answer, from members on some rows of all columns."""
     filling.exchange(EXCHANGES if len(filling.members) > 1 else 0)
-    part, used, counts = columns.only(rows), filling.used(), filling.counts
+    part, used = columns.only(rows), filling.used()
     codes = dict.fromkeys(part.domain[used].tolist())
-    places = [(row, at) for row in used for at in np.repeat(np.arange(len(counts)), counts[:, row]).tolist()]
     names = [columns.domains[code] for code in codes if code >= 0] + ["none"] * (-1 in codes)
     return GangPlacement(
         level=columns.level,
         domain=", ".join(names),
-        seats=tuple(Seat(at, part.names[row]) for row, at in places),
+        seats=tuple(Seat(at, part.names[row]) for at, row in filling.seats()),
         cost=filling.cost() + (CROSSING_COST * (len(codes) - 1)),
         among_members=sum(map(filling.among, used)),
         break_cost=break_cost,
@@ -351,7 +355,8 @@ def _infeasible(request: GangRequest, columns: GangColumns, held: Floats) -> Inf
     there = np.zeros(len(counts), np.int64) if found is None else found.counts.sum(axis=1)
     missing = {one.name: int(n) for one, n in zip(request.members, counts - there, strict=True) if n > 0}
     short = next((one for one, n in zip(request.members, counts - there, strict=True) if n > 0), request.members[0])
-    what = shortage(part, short) or "its devices together"
+    taken = [] if found is None else list(found.seats())
+    what = shortage(part.without((request.members[at], part.names[row]) for at, row in taken), short)
     return Infeasible(missing, f"{name}: {int(there.sum())} of {request.count}; {what}")
 
 

@@ -126,6 +126,12 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/v1/capacity/headroom": {"get": ["200", "422", "503"]},
         "/v1/capacity/forecast": {"get": ["200", "503"]},
         "/v1/capacity/purchases": {"get": ["200", "503"]},
+        "/v1/gangs": {
+            "get": ["200", "503"],
+            "post": ["200", "400", "408", "409", "413", "422", "503"],
+        },
+        "/v1/gangs/{id}": {"delete": ["200", "404", "422", "503"]},
+        "/v1/gangs/{id}/renew": {"post": ["200", "400", "404", "408", "409", "413", "422", "503"]},
         "/v1/budgets": {"get": ["200", "403", "404", "422", "503"]},
         "/v1/prices": {"get": ["200", "503"]},
         "/v1/statements": {"get": ["200", "403", "503"]},
