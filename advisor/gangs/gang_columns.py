@@ -67,17 +67,22 @@ class GangColumns:
 
     def _changed(self, seats: Iterable[tuple[MemberClass, str]], sign: int) -> "GangColumns":
         at = {name: row for row, name in enumerate(self.names)}
-        free, room = self.free.copy(), [list(row) for row in self.room.tolist()]
+        free, rooms = self.free.copy(), dict[int, list[int]]()
         for one, node in seats:
             if (row := at.get(node)) is None:
                 continue
             free[row] += sign * np.array([one.cores, one.memory_bytes, 1.0])
+            room = rooms.setdefault(row, self.room[row].tolist())
             for size in [DEVICE] * one.devices + [one.share] * (one.share > 0):
                 if sign > 0:
-                    room[row].append(size)
+                    room.append(size)
                 else:
-                    _taken(room[row], size)
-        return replace(self, free=free, room=_filled(room))
+                    _taken(room, size)
+        width = max([self.room.shape[1], *map(len, rooms.values())])
+        changed = np.pad(self.room, ((0, 0), (0, width - self.room.shape[1])))
+        for row, room in rooms.items():
+            changed[row, : len(room)] = room
+        return replace(self, free=free, room=changed)
 
 
 def _taken(room: list[int], size: int) -> None:
@@ -88,14 +93,6 @@ def _taken(room: list[int], size: int) -> None:
         at = max(range(len(room)), key=lambda at: room[at])
     if at >= 0:
         room[at] = max(room[at] - size, 0)
-
-
-def _filled(room: Sequence[Sequence[int]]) -> Ints:
-    """(n, d) rows of different lengths, filled with 0."""
-    found = np.zeros((len(room), max(map(len, room), default=0)), np.int64)
-    for row, devices in enumerate(room):
-        found[row, : len(devices)] = devices
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +172,7 @@ def gang_columns(snapshot: Snapshot, rooms: Rooms, request: GangRequest, costs: 
     level: Level = request.level if any(declared) and request.level != "set" else "set"
     labels = declared if level != "set" else [WHOLE_SET] * len(there)
     domains = tuple(dict.fromkeys(name for name in labels if name is not None))
+    devices = np.clip([int(one.extended.get(device, 0)) for one in there], 0, MAX_DEVICES).astype(np.int64)
     at = {name: row for row, name in enumerate(costs.nodes)}
     priced = np.array([at.get(one.node, -1) for one in there], np.int64)
     first = np.concatenate([costs.first, np.full((len(costs.first), 1), np.nan)], axis=1)[:, priced]
@@ -188,7 +186,7 @@ def gang_columns(snapshot: Snapshot, rooms: Rooms, request: GangRequest, costs: 
         free=np.array([(one.cores, one.memory_bytes, np.inf if one.pods is None else one.pods) for one in there], float)
         .reshape(-1, 3)
         .copy(),
-        room=_filled([[DEVICE] * min(max(int(one.extended.get(device, 0)), 0), MAX_DEVICES) for one in there]),
+        room=np.where(np.arange(int(devices.max(initial=0))) < devices[:, None], DEVICE, 0),
         first=np.where(np.isnan(first), np.nanmean(first, axis=1, keepdims=True) if n else 0.0, first),
         step=np.concatenate([costs.step, np.zeros((*costs.step.shape[:2], 1))], axis=2)[:, :, priced],
     )

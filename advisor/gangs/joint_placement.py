@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice, permutations, product
-from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,14 @@ BREAK_COST = 0.01
 """Cost per member of a recent gang that no longer fits the domain: a hundredth of a container at twice its baseline."""
 CROSSING_COST = 0.5
 """Cost of each further domain of a gang that would rather have one."""
-EXCHANGES = 400
+EXCHANGES = 300
 """Moves and exchanges that are tried for one placement of several classes."""
 ORDERS = 6
 """Orders of classes that are tried where the cheapest members first leave some without a place."""
 MANY = 4
 """Nodes of a domain per member from which only the cheapest ones are looked at first."""
+IMPROVED = 4
+"""Domains of which the best placements of several classes are improved; they share the tries."""
 MAX_FILLED = 12
 """Domains that are filled for one gang of several classes; of one class the first is the best."""
 HALVINGS, DECIMALS, SAME = 40, 9, 1e-12
@@ -84,22 +86,44 @@ def _in_one(asked: _Asked, recent: Sequence[int]) -> GangPlacement | None:
     largest = _largest(request.members)
     breaks = break_costs(held[largest], request.members[largest].count, recent)
     bound, left = np.round(_bounds(asked) + breaks, DECIMALS), held[largest] - counts[largest]
-    best, key = None, (1.0, np.inf, np.inf)
-    for tried, at in enumerate(np.lexsort((left, bound, -reach)).tolist()):
-        if reach[at] < asked.wanted or (-reach[at], bound[at], left[at]) >= key or tried >= MAX_FILLED:
+    found = list[_Candidate]()
+    for at in np.lexsort((left, bound, -reach)).tolist():
+        if reach[at] < asked.wanted or len(found) == MAX_FILLED:
             break
-        rows = np.flatnonzero(columns.domain == at)
-        filling = None
-        if len(rows) > MANY * request.count:
-            cheapest = _cheapest(asked, rows)
-            if (filling := fill(columns.only(cheapest), request.members, request.count)) is not None:
-                rows = cheapest
-        if filling is None:
-            filling = fill(columns.only(rows), request.members, asked.wanted)
-        if filling is not None:
-            found = -float(filling.number), round(filling.cost() + breaks[at], DECIMALS), left[at]
-            key, best = min((key, best), (found, (rows, filling, float(breaks[at]))), key=itemgetter(0))
-    return None if best is None else _placement(columns, *best)
+        if found and (-reach[at], bound[at], left[at]) >= min(one.key() for one in found):
+            break
+        if (filled := _filled(asked, np.flatnonzero(columns.domain == at))) is not None:
+            found.append(_Candidate(*filled, float(breaks[at]), float(left[at])))
+    tries = EXCHANGES if len(request.members) > 1 else 0
+    best = sorted(found, key=_Candidate.key)[:IMPROVED]
+    for one in best:
+        tries = one.filling.exchange(tries)
+    chosen = min(best, key=_Candidate.key, default=None)
+    return None if chosen is None else _placement(columns, chosen.rows, chosen.filling, chosen.break_cost)
+
+
+class _Candidate(NamedTuple):
+    """A domain: its nodes, members on them, its break cost and room that is left."""
+
+    rows: Ints
+    filling: "Filling"
+    break_cost: float
+    left: float
+
+    def key(self) -> tuple[float, float, float]:
+        """By which domains are compared, the smallest is the best."""
+        return -float(self.filling.number), round(self.filling.cost() + self.break_cost, DECIMALS), self.left
+
+
+def _filled(asked: _Asked, rows: Ints) -> "tuple[Ints, Filling] | None":
+    """The nodes of a domain that are looked at, and members on them; None where fewer than wanted find a place."""
+    request, columns = asked.request, asked.columns
+    if len(rows) > MANY * request.count:
+        cheapest = _cheapest(asked, rows)
+        if (filling := fill(columns.only(cheapest), request.members, request.count)) is not None:
+            return cheapest, filling
+    filling = fill(columns.only(rows), request.members, asked.wanted)
+    return None if filling is None else (rows, filling)
 
 
 def _cheapest(asked: _Asked, rows: Ints) -> Ints:
@@ -259,15 +283,19 @@ class Filling:
             else:
                 self._at[row][at] -= 1
 
-    def exchange(self, tries: int) -> None:
-        """Move members to other nodes, and exchange two of different classes, while that lowers the cost."""
+    def exchange(self, tries: int) -> int:
+        """Move members to other nodes, and exchange two of different classes, while that lowers the cost.
+
+        Returns how many of the tries are left.
+        """
         improved = True
         while improved and tries > 0:
             improved = False
             for move in self._moves():
                 improved |= self._made(*move)
                 if (tries := tries - 1) <= 0:
-                    return
+                    return 0
+        return tries
 
     def _moves(self) -> Iterator[tuple[int, int, int, int]]:
         """A member's class and node, and a target node with a class there to exchange with, or -1 for none."""
@@ -324,7 +352,6 @@ def _dot(values: Sequence[float], counts: Sequence[int]) -> float:
 
 def _placement(columns: GangColumns, rows: Ints, filling: Filling, break_cost: float) -> GangPlacement:
     """The answer, from members on some rows of all columns."""
-    filling.exchange(EXCHANGES if len(filling.members) > 1 else 0)
     part, used = columns.only(rows), filling.used()
     codes = dict.fromkeys(part.domain[used].tolist())
     names = [columns.domains[code] for code in codes if code >= 0] + ["none"] * (-1 in codes)

@@ -33,6 +33,8 @@ AT_ONCE, WAITING = 1, 64
 NO_STORE = "gangs need the database: run `cohabit admin database migrate`, or set COHABIT_DATABASE"
 Id = Annotated[str, Path(pattern="^[0-9a-f]{1,40}$")]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
+KEY = r"^[-A-Za-z0-9_.]+$"
+"""Names that Kubernetes accepts, as the database keeps them."""
 Uid = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -77,9 +79,9 @@ class Topology(Strict):
 class GangAsk(Strict):
     """A gang that wants to start."""
 
-    gang: Name
+    gang: str = Field(min_length=1, max_length=253, pattern=KEY)
     """Name of the gang, as its pods carry it."""
-    namespace: str = Field(default="default", min_length=1, max_length=63)
+    namespace: str = Field(default="default", min_length=1, max_length=63, pattern=KEY)
     """Namespace of the gang."""
     generation: int = Field(default=0, ge=0, le=2**53)
     """Generation of its specification; each is reserved once, and a newer one releases the older."""

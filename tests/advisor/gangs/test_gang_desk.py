@@ -1,17 +1,25 @@
 """Gang desk: all members of a gang get a slot at once or none; the laws of reservations on SQLite and PostgreSQL."""
 
+from collections.abc import Sequence
+from contextlib import closing
+from queue import Queue
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, delete
 
+from advisor.cluster.gang_slots import GangSlot
+from advisor.cluster.pending_pod import PodClass
 from advisor.database.engine import GANG_GRANTS, GANGS, writing
 from advisor.errors import Conflict, NotFound, Unavailable
 from advisor.gangs.gang_desk import RESERVE_US, GangDesk
 from advisor.gangs.gang_lifecycle import SEEN_US, STRAND_US, GangReservation
 from advisor.gangs.gang_request import GangRequest, Infeasible
 from advisor.gangs.gang_store import read_grants
+from cohabit.server.reservation_poller import ReservationPoller
 from tests.advisor.gangs.gang_clusters import gang, workers
 from tests.advisor.gangs.gang_sites import SECOND_US, Site
 
@@ -174,6 +182,21 @@ def test_without_a_snapshot_nothing_is_placed(site: Site) -> None:
 
     with pytest.raises(Unavailable, match="snapshot"):
         desk.ask(gang(workers(1)))
+
+
+def test_slots_that_wait_are_read_by_the_servers_that_answer_schedulers(site: Site, store_address: str) -> None:
+    desk, read = site.desk(), Queue[Sequence[GangSlot]]()
+    made = reserved(desk, gang(workers(2)))
+    desk.renew(made.id, [("p1", made.slots[0].node)])
+
+    poller = ReservationPoller(
+        store_address, lambda: site.view.cluster, lambda: site.now_us, lambda _: None, CollectorRegistry(), read.put
+    )
+    with closing(poller):
+        waiting = read.get(timeout=20)
+
+    until_us = site.now_us + RESERVE_US
+    assert waiting == [GangSlot("default/g", made.slots[1].node, PodClass("train", False), until_us)]
 
 
 class Reservations(RuleBasedStateMachine):

@@ -113,6 +113,7 @@ def test_members_are_reported_as_they_are_bound_and_a_release_may_be_repeated(cl
         {"min_count": 5},
         {"topology": {"level": "row"}},
         {"reserve_s": 0},
+        {"gang": "a\x00b"},
         {"gangs": 1},
     ],
 )
