@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.cluster.pending_pod import PodClass
-from advisor.errors import Invalid
 
 Level = Literal["node", "rack", "zone", "set"]
 """Domains: one node, a declared rack or zone, or all candidate nodes together."""
 Mode = Literal["required", "preferred"]
 WHOLE_SET = "node set"
 """Name of the only domain of level `set`, also where no node declares the level that was asked for."""
-MAX_MEMBERS, MAX_CLASSES = 1024, 16
+MAX_MEMBERS, MAX_CLASSES = 1024, 8
+"""Members of a class, and classes of a gang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class MemberClass:
     """Members that are alike.
 
     Args:
-        name: of the class, unique in its gang.
+        name: of the class.
         of: app, team and quality of service.
         count: members.
         cores: CPU cores requested by each.
@@ -64,17 +64,6 @@ class GangRequest:
     priority: int = 0
     expected_s: float | None = None
     nodes: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        names = {one.name for one in self.members}
-        if not 1 <= len(self.members) <= MAX_CLASSES or len(names) < len(self.members):
-            raise Invalid(f"gang {self.gang!r} has {len(self.members)} classes: name 1 to {MAX_CLASSES}, each once")
-        if any(one.count < 1 or not 0 <= one.share < 1000 or (one.share and one.devices) for one in self.members):
-            raise Invalid(
-                f"gang {self.gang!r}: a class has members, and whole devices or a share below 1,000, not both"
-            )
-        if self.count > MAX_MEMBERS or not 1 <= self.min_count <= self.count:
-            raise Invalid(f"gang {self.gang!r}: min_count is 1 to its {self.count} members, {MAX_MEMBERS} at most")
 
     @property
     def count(self) -> int:

@@ -4,6 +4,7 @@ Costs are those of the score table: a member costs what its class costs on a nod
 for each member that is already there. So a placement's cost depends on how many members of each class a node gets.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -56,6 +57,8 @@ def placed(request: GangRequest, columns: GangColumns, recent: Sequence[int] = (
     Source: ours, docs/decisions/0077-gangs.md. One class is exact: marginal costs of a node never fall, so the
         cheapest first are the optimum. Several classes: cheapest first, then moves and exchanges of two.
     """
+    if request.min_count > request.count:
+        return Infeasible({}, f"min_count {request.min_count} exceeds its {request.count} members")
     members = request.members
     most = [capacity(columns, one) for one in members]
     held = np.array([in_domains(columns, each) for each in most]).reshape(len(members), len(columns.domains))
@@ -380,11 +383,13 @@ def _infeasible(request: GangRequest, columns: GangColumns, held: Floats) -> Inf
     part = columns.only(rows)
     found = fill(part, request.members, 0)
     there = np.zeros(len(counts), np.int64) if found is None else found.counts.sum(axis=1)
-    missing = {one.name: int(n) for one, n in zip(request.members, counts - there, strict=True) if n > 0}
+    missing = Counter[str]()
+    for one, n in zip(request.members, (counts - there).tolist(), strict=True):
+        missing[one.name] += n
     short = next((one for one, n in zip(request.members, counts - there, strict=True) if n > 0), request.members[0])
     taken = [] if found is None else list(found.seats())
     what = shortage(part.without((request.members[at], part.names[row]) for at, row in taken), short)
-    return Infeasible(missing, f"{name}: {int(there.sum())} of {request.count}; {what}")
+    return Infeasible(dict(+missing), f"{name}: {int(there.sum())} of {request.count}; {what}")
 
 
 def _largest(members: Sequence[MemberClass]) -> int:

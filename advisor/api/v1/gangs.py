@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request
 from prometheus_client import Counter
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from advisor.api.http.base_schema import Body
 from advisor.api.http.concurrency_limit import ConcurrencyLimit
 from advisor.api.http.openapi import refusals
 from advisor.api.http.roles import Role, allowed
+from advisor.api.v1.plan_schemas import whole
 from advisor.cluster.pending_pod import PodClass
 from advisor.errors import Unavailable
 from advisor.gangs.gang_desk import Asked, GangDesk
@@ -33,38 +34,52 @@ AT_ONCE, WAITING = 1, 64
 NO_STORE = "gangs need the database: run `cohabit admin database migrate`, or set COHABIT_DATABASE"
 Id = Annotated[str, Path(pattern="^[0-9a-f]{1,40}$")]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
+PARTS = 1000
+"""Of a device, in which shares are counted."""
 KEY = r"^[-A-Za-z0-9_.]+$"
 """Names that Kubernetes accepts, as the database keeps them."""
+Members = Annotated[int, Field(ge=1, le=MAX_MEMBERS), BeforeValidator(whole)]
 Uid = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class Strict(Body):
     """A body that names only known fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class GangMembers(Strict):
     """Members that are alike."""
 
     name: Name
-    """Name of the class, unique in the gang."""
+    """Name of the class."""
     app: Name
     """App of the members."""
     team: Annotated[str, Field(max_length=253)] | None = None
     """Team of the app; an unknown app gets the cold-start prior of this team."""
-    best_effort: StrictBool = False
+    best_effort: bool = False
     """Whether they are best effort."""
-    count: int = Field(ge=1, le=MAX_MEMBERS)
+    count: Members
     """Number of members."""
     cpu_cores: float = Field(default=0.0, ge=0, le=1e5)
     """Cores requested by each."""
     memory_bytes: float = Field(default=0.0, ge=0, le=1e15)
     """Memory requested by each."""
-    devices: int = Field(default=0, ge=0, le=64)
-    """Whole GPU devices requested by each."""
-    device_share: int = Field(default=0, ge=0, lt=1000)
-    """Thousandths of one GPU device requested by each; not together with `devices`."""
+    devices: Annotated[int, Field(ge=0, le=64), BeforeValidator(whole)] | Annotated[float, Field(gt=0, lt=1)] = 0
+    """GPU devices requested by each: whole ones, or a share of one, rounded to thousandths."""
+
+    def domain(self) -> MemberClass:
+        """The same, as the domain names it."""
+        share = 0 if isinstance(self.devices, int) else min(max(round(self.devices * PARTS), 1), PARTS - 1)
+        return MemberClass(
+            name=self.name,
+            of=PodClass(self.app, self.best_effort, self.team or ""),
+            count=self.count,
+            cores=self.cpu_cores,
+            memory_bytes=self.memory_bytes,
+            devices=self.devices if isinstance(self.devices, int) else 0,
+            share=share,
+        )
 
 
 class Topology(Strict):
@@ -83,11 +98,11 @@ class GangAsk(Strict):
     """Name of the gang, as its pods carry it."""
     namespace: str = Field(default="default", min_length=1, max_length=63, pattern=KEY)
     """Namespace of the gang."""
-    generation: int = Field(default=0, ge=0, le=2**53)
+    generation: Annotated[int, Field(ge=0, le=2**53), BeforeValidator(whole)] = 0
     """Generation of its specification; each is reserved once, and a newer one releases the older."""
     members: Annotated[list[GangMembers], Field(min_length=1, max_length=MAX_CLASSES)]
-    """Classes of members, 1,024 members in all at most."""
-    min_count: int | None = Field(default=None, ge=1, le=MAX_MEMBERS)
+    """Classes of members."""
+    min_count: Annotated[int, Field(ge=1, le=MAX_CLASSES * MAX_MEMBERS), BeforeValidator(whole)] | None = None
     """Members without which none may start; default: all."""
     topology: Topology = Topology()
     """Domain that members should share."""
@@ -95,27 +110,16 @@ class GangAsk(Strict):
     """Candidate nodes; default: all."""
     reserve_s: float = Field(default=120.0, ge=1, le=3600)
     """Seconds that the reservation holds; each renewal and each bound member extends it."""
-    priority: int = Field(default=0, ge=-(2**31), lt=2**31)
+    priority: Annotated[int, Field(ge=-(2**31), lt=2**31), BeforeValidator(whole)] = 0
     """Priority, recorded with the reservation."""
     expected_s: float | None = Field(default=None, gt=0, le=1e8)
     """Expected run time in seconds, for the `earliest_us` of others; null where unknown."""
-    dry_run: StrictBool = False
+    dry_run: bool = False
     """Only compute the placement; nothing is reserved."""
 
     def request(self) -> GangRequest:
         """The same, as the domain names it."""
-        members = tuple(
-            MemberClass(
-                one.name,
-                PodClass(one.app, one.best_effort, one.team or ""),
-                one.count,
-                one.cpu_cores,
-                one.memory_bytes,
-                one.devices,
-                one.device_share,
-            )
-            for one in self.members
-        )
+        members = tuple(one.domain() for one in self.members)
         return GangRequest(
             self.namespace,
             self.gang,
@@ -243,9 +247,9 @@ class BoundPod(Strict):
 class RenewAsk(Strict):
     """News of members; without any the reservation is only extended."""
 
-    bound: Annotated[tuple[BoundPod, ...], Field(max_length=MAX_MEMBERS)] = ()
+    bound: list[BoundPod] = Field(default_factory=list, max_length=MAX_MEMBERS)
     """Members that were bound since; each takes a slot on its node, else any other."""
-    failed: Annotated[tuple[Uid, ...], Field(max_length=MAX_MEMBERS)] = ()
+    failed: list[Uid] = Field(default_factory=list, max_length=MAX_MEMBERS)
     """Bound pods that failed: their slots are kept for 300 s."""
 
 

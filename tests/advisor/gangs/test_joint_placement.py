@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.errors import Invalid
 from advisor.gangs.gang_capacity import capacity, holds
 from advisor.gangs.gang_columns import GangColumns
 from advisor.gangs.gang_request import GangPlacement, GangRequest, Infeasible
@@ -101,10 +100,15 @@ def test_without_candidates_all_members_are_missing() -> None:
     assert answer.missing == {"worker": 3}
 
 
-@pytest.mark.parametrize("members", [(), (workers(1), workers(1)), (workers(1, devices=1, share=5),), (workers(2000),)])
-def test_requests_that_mean_nothing_are_refused(members: tuple[object, ...]) -> None:
-    with pytest.raises(Invalid, match="gang 'g'"):
-        gang(*members, min_count=1)  # type: ignore[arg-type]
+def test_a_gang_that_needs_more_members_than_it_has_never_starts() -> None:
+    assert placed(gang(workers(2), min_count=3), columns([[9]])) == Infeasible({}, "min_count 3 exceeds its 2 members")
+
+
+def test_missing_members_of_classes_of_one_name_are_added() -> None:
+    answer = placed(gang(workers(2), workers(2, 2.0)), columns([[1]], [[0.0], [0.0]]))
+
+    assert isinstance(answer, Infeasible)
+    assert answer.missing == {"worker": 3}
 
 
 COSTS = st.lists(st.integers(0, 20).map(lambda tenths: tenths / 10), min_size=6, max_size=6)

@@ -85,6 +85,19 @@ def test_an_infeasible_gang_gets_the_best_rack_and_what_runs_short(client: TestC
     assert asked(client, members=[{**WORKERS, "count": 8}], topology={"level": "rack", "mode": "preferred"})["feasible"]
 
 
+def test_shares_of_a_device_share_it(client: TestClient) -> None:
+    halves = [{**WORKERS, "count": 12, "devices": 0.5, "cpu_cores": 0}]
+
+    assert asked(client, members=halves, topology={"level": "rack"})["feasible"]
+    assert not asked(client, gang="more", members=[{**WORKERS, "count": 25, "devices": 0.5, "cpu_cores": 0}])[
+        "feasible"
+    ]
+
+
+def test_more_members_than_there_are_never_start(client: TestClient) -> None:
+    assert asked(client, min_count=5)["infeasible"]["best"] == "min_count 5 exceeds its 4 members"
+
+
 def test_undeclared_zones_are_one_node_set(client: TestClient) -> None:
     placement = asked(client, topology={"level": "zone"})["placement"]
 
@@ -107,10 +120,10 @@ def test_members_are_reported_as_they_are_bound_and_a_release_may_be_repeated(cl
     "wrong",
     [
         {"members": []},
-        {"members": [{**WORKERS, "device_share": 500}]},
-        {"members": [WORKERS, WORKERS]},
+        {"members": [{**WORKERS, "devices": 1.5}]},
+        {"members": [{**WORKERS, "count": True}]},
         {"members": [{**WORKERS, "count": 1025}]},
-        {"min_count": 5},
+        {"members": [WORKERS] * 9},
         {"topology": {"level": "row"}},
         {"reserve_s": 0},
         {"gang": "a\x00b"},
