@@ -1,5 +1,6 @@
 """Gang desk: answers whether a gang can start, and reserves its slots, all of them or none. An edge."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -266,8 +267,10 @@ def earliest_us(request: GangRequest, columns: GangColumns, running: Sequence[Ga
 
     Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995: the shadow time of a waiting job.
     """
-    for one in running:
-        columns = columns.with_freed((one.members[slot.member], slot.node) for slot in one.slots)
-        if isinstance(placed(request, columns), GangPlacement):
-            return one.ends_us
-    return None
+
+    def fits_after(number: int) -> bool:
+        ended = ((one.members[slot.member], slot.node) for one in running[:number] for slot in one.slots)
+        return isinstance(placed(request, columns.with_freed(ended)), GangPlacement)
+
+    number = bisect_left(range(len(running) + 1), True, lo=1, key=fits_after) if running else 1
+    return running[number - 1].ends_us if number <= len(running) and fits_after(number) else None

@@ -63,9 +63,10 @@ def placed(request: GangRequest, columns: GangColumns, recent: Sequence[int] = (
     most = [capacity(columns, one) for one in members]
     held = np.array([in_domains(columns, each) for each in most]).reshape(len(members), len(columns.domains))
     for wanted in dict.fromkeys((request.count, request.min_count)):
-        if (found := _in_one(_Asked(request, columns, most, held, wanted), recent)) is not None:
+        asked = _Asked(request, columns, most, held, wanted)
+        if (found := _in_one(asked, recent)) is not None:
             return found
-        if request.mode == "preferred" and (found := _across(request, columns, held, wanted)) is not None:
+        if request.mode == "preferred" and (found := _across(asked)) is not None:
             return found
     return _infeasible(request, columns, held)
 
@@ -121,7 +122,7 @@ class _Candidate(NamedTuple):
 def _filled(asked: _Asked, rows: Ints) -> "tuple[Ints, Filling] | None":
     """The nodes of a domain that are looked at, and members on them; None where fewer than wanted find a place."""
     request, columns = asked.request, asked.columns
-    if len(rows) > MANY * request.count:
+    if len(rows) > MANY * request.count and asked.wanted == request.count:
         cheapest = _cheapest(asked, rows)
         if (filling := fill(columns.only(cheapest), request.members, request.count)) is not None:
             return cheapest, filling
@@ -187,16 +188,23 @@ def break_costs(held: Floats, members: int, recent: Sequence[int]) -> Floats:
     return BREAK_COST * broken
 
 
-def _across(request: GangRequest, columns: GangColumns, held: Floats, wanted: int) -> GangPlacement | None:
-    """So many members over the fewest domains, the roomiest first; nodes without a domain come last."""
-    order = np.argsort(-held[_largest(request.members)], kind="stable").tolist()
-    chosen = list[int]()
-    for at in [*order, -1]:
-        chosen.append(at)
-        rows = np.flatnonzero(np.isin(columns.domain, chosen))
-        if (filled := fill(columns.only(rows), request.members, wanted)) is not None:
-            return _placement(columns, rows, filled, 0.0)
-    return None
+def _across(asked: _Asked) -> GangPlacement | None:
+    """So many members over the fewest domains, the roomiest first; nodes without a domain come last.
+
+    Of one class the fewest domains that have room for all are enough; of several, twice as many are tried each time.
+    """
+    request, columns, held = asked.request, asked.columns, asked.held
+    order = np.argsort(-held[_largest(request.members)], kind="stable")
+    counts = np.array([one.count for one in request.members])[:, None]
+    reach = np.minimum(np.cumsum(held[:, order], axis=1), counts).sum(axis=0)
+    number = int(np.searchsorted(reach, asked.wanted)) + 1
+    while True:
+        among = [*order[:number], *([-1] if number > len(order) else [])]
+        if (filled := _filled(asked, np.flatnonzero(np.isin(columns.domain, among)))) is not None:
+            return _placement(columns, *filled, 0.0)
+        if number > len(order):
+            return None
+        number *= 2
 
 
 def fill(columns: GangColumns, members: Sequence[MemberClass], wanted: int) -> "Filling | None":
