@@ -144,6 +144,7 @@ GANGS = Table(
     Column("generation", BigInteger, nullable=False),
     Column("state", String(12), nullable=False),
     Column("size", Integer, nullable=False),
+    Column("held", Integer, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("changed_us", BigInteger, nullable=False),
     Column("until_us", BigInteger, nullable=False),

@@ -176,8 +176,9 @@ class GangDesk:
         return self._change(name, released)
 
     def _change(self, name: str, step: Callable[[GangReservation, int], GangReservation]) -> GangReservation:
-        cluster, now_us = self._snapshot().cluster, self.now_us()
+        cluster = self._snapshot().cluster
         with owning(self.engine) as connection:
+            now_us = self.now_us()
             self._ended(sweep(connection, cluster, now_us))
             before = one_of(connection, cluster, name)
             after = step(before, now_us)
@@ -186,7 +187,7 @@ class GangDesk:
         return after
 
     def reservations(self) -> list[GangReservation]:
-        """Reservations that hold room or changed within the last hour, as they are now; ended ones are counted."""
+        """Reservations that hold room, or did within the last hour, as they are now; ended ones are counted."""
         cluster, now_us = self._snapshot().cluster, self.now_us()
         grants = read_grants(self.engine, cluster, now_us)
         if any(current(one, now_us) is not one for one in grants.gangs):

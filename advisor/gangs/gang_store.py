@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, or_, sel
 
 from advisor.cluster.gang_slots import GangSlot
 from advisor.database.engine import GANG_GRANTS, GANGS, reading, writing
-from advisor.errors import NotFound
+from advisor.errors import NotFound, Unavailable
 from advisor.gangs.gang_lifecycle import GangReservation, current, waiting
 
 GANGS_LOCK = 0xC04AB1B
@@ -57,10 +57,17 @@ def read_grants(engine: Engine, cluster: str, now_us: int) -> Grants:
 
 
 def grants_of(connection: Connection, cluster: str, now_us: int) -> Grants:
-    """The same in a connection's transaction."""
+    """The same in a connection's transaction.
+
+    Raises:
+        Unavailable: there are too many to read them all.
+    """
     version = connection.scalar(select(GANG_GRANTS.c.version).where(GANG_GRANTS.c.cluster == cluster)) or 0
-    alive = or_(GANGS.c.state == "open", GANGS.c.changed_us > now_us - RECENT_US)
-    return Grants(version, _gangs(connection, and_(GANGS.c.cluster == cluster, alive)))
+    recent = and_(GANGS.c.changed_us > now_us - RECENT_US, GANGS.c.held > 0)
+    found = _gangs(connection, and_(GANGS.c.cluster == cluster, or_(GANGS.c.state == "open", recent)))
+    if len(found) == MAX_LISTED:
+        raise Unavailable(f"{MAX_LISTED} gangs hold slots: release some, nothing is granted meanwhile")
+    return Grants(version, found)
 
 
 def open_slots(engine: Engine, cluster: str, now_us: int) -> list[GangSlot]:
@@ -113,6 +120,7 @@ def put(connection: Connection, one: GangReservation) -> None:
     row = {
         "state": one.state,
         "size": len(one.slots),
+        "held": sum(one.state == "open" or slot.state != "open" for slot in one.slots),
         "until_us": one.until_us,
         "changed_us": one.changed_us,
         "ends_us": one.ends_us,

@@ -4,17 +4,23 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from time import time_ns
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from advisor.admission.node_room import NodeRoom, Rooms
-from advisor.admission.room_file import write_rooms
-from advisor.cluster.snapshot import publish
+from advisor.admission.room_file import read_rooms, write_rooms
+from advisor.api.v1.gangs import GangAsk
+from advisor.cluster.snapshot import load_current, publish
+from advisor.database.engine import open_store
+from advisor.gangs.gang_columns import ClassCosts
+from advisor.gangs.gang_desk import GangDesk
 from cohabit.cli.main import app
 from models.registry.registry import Registry
 from tests.advisor.clusters import NOW_US, snapshot, trained, write
+from tests.advisor.stores import migrated_file
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gangs.md").read_text()
 
@@ -43,12 +49,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def shown(folder: Path, gang: str, code: int) -> list[str]:
+def shown(folder: Path, gang: str, code: int, database: str = "none.sqlite") -> list[str]:
     """Words of each line that the command prints, without rules of tables."""
     file = folder / "gang.json"
     file.write_text(gang)
     env = {name: str(folder / name.split("_")[1].lower()) for name in ("COHABIT_REGISTRY", "COHABIT_SNAPSHOTS")}
-    env |= {"COLUMNS": "200", "COHABIT_DATABASE": str(folder / "none.sqlite")}
+    env |= {"COLUMNS": "200", "COHABIT_DATABASE": str(folder / database)}
     done = CliRunner().invoke(app, ["plan", "gang", str(file)], env=env)
     assert done.exit_code == code, done.output
     return [" ".join(re.sub("[│┃]", " ", line).split()) for line in done.output.splitlines()]
@@ -59,6 +65,25 @@ def test_the_example_shows_what_the_page_shows(folder: Path) -> None:
 
     for line in block("printed by the example").splitlines():
         assert " ".join(line.split()) in printed
+
+
+def test_with_a_database_slots_of_other_gangs_are_taken_off(folder: Path) -> None:
+    file, view = migrated_file(folder / "gangs.sqlite"), load_current(folder / "snapshots")
+    body, other = (
+        json.loads(block("gang.json of the example")),
+        GangAsk.model_validate_json(block("gang.json of the example")),
+    )
+    with open_store(file) as store:
+        n = len(view.nodes)
+        free = ClassCosts(view.nodes, np.zeros((1, n)), np.zeros((1, 1, n)))
+        rooms = read_rooms(folder / "snapshots")
+        desk = GangDesk(store, lambda: view, lambda: rooms, lambda _of, _held: free, lambda: time_ns() // 1000)
+        assert desk.reserve(other.request(), 3600 * 10**6).reservation is not None
+
+    again = shown(folder, json.dumps(body), 0, "gangs.sqlite")
+    assert any("default/train has reservation" in line for line in again)
+    refused = shown(folder, json.dumps({**body, "gang": "second"}), 1, "gangs.sqlite")
+    assert "default/second cannot start whole: rack r1: 4 of 5; gpu" in refused
 
 
 def test_a_gang_that_does_not_fit_gets_the_reason(folder: Path) -> None:

@@ -232,7 +232,7 @@ class GangsReply(Body):
     """Reservations of gangs."""
 
     gangs: list[ReservationReply]
-    """Those that hold room or changed within the last hour, oldest first."""
+    """Those that hold room, or did within the last hour, oldest first."""
 
 
 class BoundPod(Strict):
@@ -271,7 +271,7 @@ def gang_routes(desk: GangDesk | None, rejected: Counter) -> APIRouter:
     @router.get("/v1/gangs", responses=refusals(503))
     @allowed(*READERS)
     def gangs() -> GangsReply:
-        """Reservations that hold room or changed within the last hour."""
+        """Reservations that hold room, or did within the last hour."""
         return GangsReply(gangs=[row_of(one) for one in _opened(desk).reservations()])
 
     @router.delete("/v1/gangs/{id}", responses=refusals(404, 422, 503))

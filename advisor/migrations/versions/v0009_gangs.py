@@ -18,6 +18,7 @@ def upgrade() -> None:
         sa.Column("generation", sa.BigInteger, nullable=False),
         sa.Column("state", sa.String(12), nullable=False),
         sa.Column("size", sa.Integer, nullable=False),
+        sa.Column("held", sa.Integer, nullable=False),
         sa.Column("created_us", sa.BigInteger, nullable=False),
         sa.Column("changed_us", sa.BigInteger, nullable=False),
         sa.Column("until_us", sa.BigInteger, nullable=False),
