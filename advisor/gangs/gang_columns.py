@@ -68,16 +68,17 @@ class GangColumns:
     def _changed(self, seats: Iterable[tuple[MemberClass, str]], sign: int) -> "GangColumns":
         at = {name: row for row, name in enumerate(self.names)}
         free, rooms = self.free.copy(), dict[int, list[int]]()
-        for one, node in seats:
+        for (one, node), count in Counter(seats).items():
             if (row := at.get(node)) is None:
                 continue
-            free[row] += sign * np.array([one.cores, one.memory_bytes, 1.0])
-            room = rooms.setdefault(row, self.room[row].tolist())
-            for size in [DEVICE] * one.devices + [one.share] * (one.share > 0):
-                if sign > 0:
-                    room.append(size)
-                else:
-                    _taken(room, size)
+            free[row] += sign * count * np.array([one.cores, one.memory_bytes, 1.0])
+            if (room := rooms.get(row)) is None:
+                room = rooms[row] = self.room[row].tolist()
+            sizes = count * ([DEVICE] * one.devices + [one.share] * (one.share > 0))
+            if sign > 0:
+                room.extend(sizes)
+            else:
+                _take(room, sizes)
         width = max([self.room.shape[1], *map(len, rooms.values())])
         changed = np.pad(self.room, ((0, 0), (0, width - self.room.shape[1])))
         for row, room in rooms.items():
@@ -85,14 +86,14 @@ class GangColumns:
         return replace(self, free=free, room=changed)
 
 
-def _taken(room: list[int], size: int) -> None:
-    """Take a size off the fullest device that holds it; off the emptiest where none does."""
-    fits = [at for at, left in enumerate(room) if left >= size]
-    at = min(fits, key=lambda at: room[at], default=-1)
-    if at < 0 and room:
-        at = max(range(len(room)), key=lambda at: room[at])
-    if at >= 0:
-        room[at] = max(room[at] - size, 0)
+def _take(room: list[int], sizes: Iterable[int]) -> None:
+    """Take sizes off the fullest devices that hold them; off the emptiest where none does."""
+    for size in sizes:
+        if size == DEVICE and DEVICE in room:
+            room[room.index(DEVICE)] = 0
+        elif room:
+            at = min(range(len(room)), key=lambda at: (room[at] < size, room[at] if room[at] >= size else -room[at]))
+            room[at] = max(room[at] - size, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,13 @@ def class_costs(
         for column, row in enumerate(rows):
             added[:, column, platform] = table.steps_added_by(row, platform)[rows]
     step, first = (added + added.transpose(1, 0, 2)) / 2, cost.copy()
+    steps = dict[tuple[PodClass, int], Floats]()
     for (of, node), count in Counter(held).items():
         if (column := at.get(node, -1)) >= 0:
-            steps = table.steps_added_by(row_of[known_class(of, row_of)], int(table.platform[column]))
-            first[:, column] += count * steps[rows]
+            key = of, int(table.platform[column])
+            if key not in steps:
+                steps[key] = table.steps_added_by(row_of[known_class(of, row_of)], key[1])[rows]
+            first[:, column] += count * steps[key]
     return ClassCosts(table.nodes, first, step[:, :, table.platform])
 
 
