@@ -18,6 +18,7 @@ PLACES = {
     "export": "export:BENCHMARK",
     "faults": "faults:BENCHMARK",
     "features": "features:BENCHMARK",
+    "gang": "gang:BENCHMARK",
     "headroom": "headroom:BENCHMARK",
     "headroom-loop": "headroom_loop:BENCHMARK",
     "herd": "herd:BENCHMARK",

@@ -13,6 +13,7 @@ from advisor.api.http.query_parameters import strict
 from advisor.api.http.roles import doors_of, roles_of
 from advisor.api.v1.bills import bill_routes
 from advisor.api.v1.capacity import capacity_routes
+from advisor.api.v1.gangs import gang_routes
 from advisor.api.v1.plans import proposal_routes
 from advisor.api.v1.quotes import quote_routes
 from advisor.api.v1.scores import score_routes
@@ -21,6 +22,7 @@ from advisor.billing.lines.errors import BadBookText, BadPriceBook
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.billing.quotes.errors import NoLakeToQuote
 from advisor.errors import AdvisorError
+from advisor.gangs.gang_desk import GangDesk
 from advisor.placement.model_state import Serving
 from advisor.plans.plan_service import Office
 from advisor.plans.rules.errors import ChangedMeanwhile, NothingHolds, UnreadablePlan
@@ -45,6 +47,7 @@ def create_app(
     office: Office | None = None,
     *,
     bills: BillOffice | None = None,
+    gangs: GangDesk | None = None,
     problem: Callable[[], str] | None = None,
 ) -> FastAPI:
     """The management API; without a guard any client that reaches it has all rights.
@@ -55,13 +58,23 @@ def create_app(
         metrics: source of /metrics; None exposes this process alone.
         office: where proposals are decided on; None where none are kept.
         bills: where bills are kept; None where none are.
+        gangs: where gangs are reserved; None where no reservations are kept.
         problem: why schedulers may get all 0; None for what `serving` says.
     """
     ops = ops_routes(serving, serving.metrics if metrics is None else metrics, problem)
     victims = victim_routes(serving.report, serving.snapshots, serving.now_us)
     money = [bill_routes(bills), quote_routes(serving, bills)]
     capacity = capacity_routes(serving.snapshots, serving.now_us)
-    own = strict([score_routes(serving), victims, capacity, proposal_routes(office), *money])
+    own = strict(
+        [
+            score_routes(serving),
+            victims,
+            capacity,
+            proposal_routes(office),
+            gang_routes(gangs, serving.gangs_turned_away),
+            *money,
+        ]
+    )
     routers = [own, ops]
     app = assembled("Cohabit", routers, max_body_bytes=MAX_BODY_BYTES, more_status=STATUS)
     return app if guard is None else guarded(app, guard)

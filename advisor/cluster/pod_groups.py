@@ -115,7 +115,7 @@ def spread(points: Ints, siblings: Ints) -> Ints:
 
     Source: ours.
     """
-    return _less(points, np.minimum(siblings, MAX_LOST))
+    return fewer(points, np.minimum(siblings, MAX_LOST))
 
 
 def packed(points: Ints, near: Flags) -> Ints:
@@ -133,8 +133,9 @@ def packed(points: Ints, near: Flags) -> Ints:
 
     Source: ours.
     """
-    return _less(points, np.where(near, 0, ELSEWHERE)) if near.any() else points
+    return fewer(points, np.where(near, 0, ELSEWHERE)) if near.any() else points
 
 
-def _less(points: Ints, lost: Ints) -> Ints:
+def fewer(points: Ints, lost: Ints) -> Ints:
+    """(k,) points less (k,) others; what was advised stays above 0, what never was stays 0."""
     return np.where(points > 0, np.maximum(points - lost, 1), 0)

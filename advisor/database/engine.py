@@ -134,6 +134,36 @@ RESERVATIONS = Table(
 )
 """Where pods of evicted ones belong; withdrawn ones are gone, expired ones stay."""
 
+GANGS = Table(
+    "gangs",
+    METADATA,
+    Column("id", String(40), primary_key=True),
+    Column("cluster", String(253), nullable=False),
+    Column("namespace", String(63), nullable=False),
+    Column("gang", String(253), nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("held", Integer, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("changed_us", BigInteger, nullable=False),
+    Column("until_us", BigInteger, nullable=False),
+    Column("ends_us", BigInteger),
+    Column("document", LargeBinary, nullable=False),
+    Index("gangs_by_name", "cluster", "namespace", "gang", "generation"),
+    Index("gangs_by_state", "cluster", "state", "until_us"),
+    Index("gangs_by_change", "cluster", "changed_us"),
+)
+"""Reservations of gangs as JSON, each with all its slots, see advisor.gangs.gang_lifecycle."""
+
+GANG_GRANTS = Table(
+    "gang_grants",
+    METADATA,
+    Column("cluster", String(253), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+)
+"""Version of a cluster's grants, which rises with each change of a reservation."""
+
 SESSIONS = Table(
     "sessions",
     METADATA,

@@ -131,6 +131,11 @@ class Serving:
             "Quote requests rejected because too many were in flight.",
             registry=self.metrics,
         )
+        self.gangs_turned_away = Counter(
+            "cohabit_gang_requests_rejected",
+            "Gang requests rejected because too many were in flight.",
+            registry=self.metrics,
+        )
         age = Gauge("cohabit_snapshot_age_seconds", "Age of the snapshot in use, in seconds.", registry=self.metrics)
         age.set_function(self.age_s)
         self._report_drift()

@@ -16,6 +16,7 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from advisor.cluster.assumed_pod_load import Booked
+from advisor.cluster.gang_slots import GangSlots
 from advisor.cluster.pending_pod import PendingPod, PodClass, class_of
 from advisor.cluster.pod_groups import packed, spread
 from advisor.cluster.snapshot import Snapshot
@@ -58,12 +59,14 @@ class TableSource:
         assumed: the table's replies, with assumed pods.
         exact: whose thread keeps features.
         want: called with every class that is answered for.
+        slots: reserved for members of gangs.
     """
 
     serving: Serving
     assumed: AssumedPods
     exact: ExactSource
     want: Want
+    slots: GangSlots
     _grouped: Counter = field(init=False)
     _filtered: Counter = field(init=False)
 
@@ -146,11 +149,13 @@ class TableSource:
         points = replies.points(of, rows)
         if offer.group:
             points = self._among_siblings(points, offer, booking)
+        if self.slots.by_group:
+            points = self._by_slots(points, offer, booking)
         best = replies.best(of, rows, points) if alike or booking else NO_NODE
         if alike:
             points = singled_out(points, rows == best)
         chosen: Ints | None = points
-        if self.serving.explorer is not None:
+        if self.serving.explorer is not None and offer.group not in self.slots.by_group:
             chosen = self._chosen(replies, of, offer, rows, points)
         if chosen is None:
             return replies.reply(offer.names, rows, np.zeros(len(rows), np.int64)), HOLDOUT
@@ -192,6 +197,13 @@ class TableSource:
         theirs = {of for name in siblings if (of := rack.get(name)) is not None}
         return packed(points, np.array([rack.get(name) in theirs for name in offer.names], np.bool_))
 
+    def _by_slots(self, points: Ints, offer: Offer, booking: str) -> Ints:
+        """Points by what is reserved for gangs; siblings hold the slots of their nodes."""
+        now_us, pod = self.serving.now_us(), offer.pending_pod
+        siblings = self.assumed.groups.nodes(offer.group, booking, now_us)
+        of = PodClass(pod.app, pod.best_effort)
+        return self.slots.points(points, offer.names, offer.group, of, assumed=siblings, now_us=now_us)
+
 
 @dataclass
 class Prioritizer:
@@ -214,6 +226,7 @@ class Prioritizer:
     advised: Callable[[], Mapping[str, str]] = field(default=lambda: NO_ARRIVALS)
     assumed: AssumedPods = field(init=False)
     reservations: Reservations = field(init=False)
+    slots: GangSlots = field(default_factory=GangSlots, init=False)
     from_table: TableSource = field(init=False)
     exact: ExactSource = field(init=False)
     _looked_at: int = field(default=-1, init=False)
@@ -225,7 +238,7 @@ class Prioritizer:
         self.reservations = Reservations(serving.now_us, metrics)
         self.assumed = AssumedPods(serving.now_us, self.journal, self.others, self.reservations)
         self.exact = ExactSource(serving)
-        self.from_table = TableSource(serving, self.assumed, self.exact, self.want)
+        self.from_table = TableSource(serving, self.assumed, self.exact, self.want, self.slots)
         self._seconds = Histogram(
             "cohabit_prioritize_duration_seconds",
             "Duration of prioritize requests.",

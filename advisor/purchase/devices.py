@@ -24,10 +24,15 @@ def placed_on_devices(shares: Sequence[int], devices: int) -> tuple[int, ...] | 
     Source: bin packing decided by depth-first search with the fullest device first; equal devices are tried once, and
     what failed is remembered by the room that was left.
     """
-    if sum(shares) > devices * DEVICE:
+    return placed_in_room(shares, [DEVICE] * devices)
+
+
+def placed_in_room(shares: Sequence[int], room: Sequence[int]) -> tuple[int, ...] | None:
+    """The same for devices of which parts are in use: thousandths that each has left."""
+    if sum(shares) > sum(room):
         return None
     order = sorted(range(len(shares)), key=lambda at: -shares[at])
-    found = _placed([shares[at] for at in order], devices)
+    found = _placed([shares[at] for at in order], list(room))
     if found is None:
         return None
     device = [0] * len(shares)
@@ -36,9 +41,9 @@ def placed_on_devices(shares: Sequence[int], devices: int) -> tuple[int, ...] | 
     return tuple(device)
 
 
-def _placed(sizes: Sequence[int], devices: int) -> list[int] | None:
-    """The same for sizes in descending order."""
-    room, chosen = [DEVICE] * devices, list[int]()
+def _placed(sizes: Sequence[int], room: list[int]) -> list[int] | None:
+    """The same for sizes in descending order; what is left of the room at the end."""
+    chosen = list[int]()
     left = [sum(sizes[at:]) for at in range(len(sizes) + 1)]
     failed = set[tuple[int, tuple[int, ...]]]()
 

@@ -16,6 +16,7 @@ from advisor.placement.decision_log import Shares, explorer_in
 from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from cohabit.reference.markdown import NONE, as_text, code, page, table
+from cohabit.server.assembly import gang_desk
 from cohabit.server.peer_discovery import Peers
 from cohabit.server.reservation_poller import ReservationPoller
 from ingest.kube.watcher import WatchMetrics
@@ -109,6 +110,7 @@ def _serve(registry: CollectorRegistry) -> None:
     prioritizer = Prioritizer(Serving(Path(), Registry(Path()), 1.0, lambda: 0, registry))
     AdmissionAdvice(prioritizer, NewestRooms(Path()), "advise", str)
     explorer_in(Path(), Shares(), np.random.default_rng(0), registry)
+    gang_desk(create_engine("sqlite://"), prioritizer, Path())
     Refusals(create_engine("sqlite://"), lambda: 0, registry, str)
     Peers((), lambda: 0, registry).close()
     ReservationPoller("", str, lambda: 0, lambda _: None, registry).close()

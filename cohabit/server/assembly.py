@@ -5,15 +5,21 @@ What tries steps again reads the lake; it is loaded with the first approval, and
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
 from threading import Lock
 
 import structlog
 from sqlalchemy import Engine
 
+from advisor.admission.room_file import NewestRooms
 from advisor.auth.principal import Caller
 from advisor.billing.ledger.closing import Closing
 from advisor.billing.quotes.dependencies import BillOffice
 from advisor.errors import AdvisorError, BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable, Unavailable
+from advisor.gangs.gang_costs import table_costs
+from advisor.gangs.gang_desk import GangDesk
+from advisor.placement.prioritizer import Prioritizer
 from advisor.plans.plan_service import Desk, Office, Stale
 from advisor.plans.rules.plan_record import Proposal
 from cohabit.billing.quotes.last_hour import NewestHour
@@ -65,6 +71,27 @@ def bill_office_in(settings: Settings, now_us: Callable[[], int], local: str) ->
         closing = Closing(store, settings.cluster, now_us)
         who = Caller(local, frozenset({"admin"}))
         yield BillOffice(closing, settings.billing.ledger_dir, who, newest=NewestHour(settings, now_us))
+
+
+@contextmanager
+def store_in(settings: Settings) -> Iterator[Engine | None]:
+    """The store that the settings name; None where there is none of this version."""
+    with ExitStack() as stack:
+        yield _store(settings, stack)
+
+
+def gang_desk(store: Engine, prioritizer: Prioritizer, snapshots: Path) -> GangDesk:
+    """Where gangs are placed by what schedulers are answered from, and reserved in a store."""
+    serving, rooms = prioritizer.serving, NewestRooms(snapshots)
+    return GangDesk(
+        store,
+        lambda: serving.snapshot,
+        rooms.newest,
+        partial(table_costs, prioritizer.from_table.believed),
+        serving.now_us,
+        serving.metrics,
+        lambda of: prioritizer.want(of, missing=prioritizer.replies is None or of not in prioritizer.replies.row_of),
+    )
 
 
 def is_there(lake: str) -> bool:

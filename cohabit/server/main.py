@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
+from sqlalchemy import Engine
 
 from advisor.api.app import create_app
 from advisor.api.http.auth_middleware import Guard
@@ -23,6 +24,7 @@ from advisor.plans.plan_service import Office
 from advisor.ui.app import PageRouter, create_pages
 from advisor.ui.site.identity import Entrance
 from cohabit.server.admission_webhook import AdmissionListener, Webhook
+from cohabit.server.assembly import gang_desk
 from cohabit.server.metrics_sum import Together
 from cohabit.server.reload import keep_fresh
 from cohabit.server.saved_table import restore
@@ -82,6 +84,7 @@ class Front:
         guard: who may do what; None lets everybody do everything.
         office: where they decide on proposals; None where none are kept.
         bills: where bills are kept; None where none are.
+        store: where gangs are reserved; None where none are.
     """
 
     port: int
@@ -90,6 +93,7 @@ class Front:
     guard: Guard | None = None
     office: Office | None = None
     bills: BillOffice | None = None
+    store: Engine | None = None
 
 
 def run(
@@ -140,7 +144,8 @@ def run(
         metrics.register(Together(serving.metrics, shared.folder))
         office, bills = front.office, front.bills
         pages = create_pages(serving, front.entrance, office, bills)
-        tools = create_app(serving, front.guard, metrics, office, bills=bills, problem=prioritizer.problem)
+        gangs = None if front.store is None else gang_desk(front.store, prioritizer, source.snapshots)
+        tools = create_app(serving, front.guard, metrics, office, bills=bills, gangs=gangs, problem=prioritizer.problem)
         apps: list[App] = [
             (PageRouter(OwnSite(tools) if front.guard is None else tools, pages), main, None),
             (create_scheduler_app(prioritizer, refusing=shared.refusing), scheduler, secured),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from advisor.cluster.gang_slots import GangSlot
 from advisor.errors import BadStoreUrl, StoreAhead, StoreOutdated, StoreUnavailable
 from advisor.placement.reservation_match import Reservation
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 EVERY_S, STOP_S = 1.0, 1.0
+
+
+def _not_taken(_slots: Sequence[GangSlot], /) -> None:
+    """No one reads slots of gangs."""
 
 
 @dataclass
@@ -34,6 +39,7 @@ class ReservationPoller:
         now_us: the clock.
         take: called with all open reservations when they have changed.
         metrics: where is counted how that goes.
+        take_slots: called with all slots that wait for members of gangs when they have changed.
     """
 
     address: str
@@ -41,8 +47,10 @@ class ReservationPoller:
     now_us: Callable[[], int]
     take: Callable[[Sequence[Reservation]], None]
     metrics: CollectorRegistry
+    take_slots: Callable[[Sequence[GangSlot]], None] = _not_taken
     _ended: Event = field(default_factory=Event, init=False)
     _known: list[Reservation] = field(default_factory=list, init=False)
+    _slots: list[GangSlot] = field(default_factory=list, init=False)
     _checked: bool = field(default=False, init=False)
     """Whether the store was found to be of our version since it last was not."""
     _problem: str = field(default="", init=False)
@@ -85,9 +93,9 @@ class ReservationPoller:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            reservations = self._open_ones(engine)
+            reservations, slots = self._open_ones(engine)
         except StoreOutdated:
-            reservations, self._checked = [], False
+            reservations, slots, self._checked = [], [], False
         except (StoreAhead, StoreUnavailable, SQLAlchemyError) as error:
             self._fail(str(error))
             return
@@ -95,16 +103,22 @@ class ReservationPoller:
         if reservations != self._known:
             self._known = reservations
             self.take(reservations)
+        if slots != self._slots:
+            self._slots = slots
+            self.take_slots(slots)
 
-    def _open_ones(self, engine: "Engine") -> list[Reservation]:
+    def _open_ones(self, engine: "Engine") -> tuple[list[Reservation], list[GangSlot]]:
         from advisor.database.engine import check
+        from advisor.gangs.gang_store import open_slots
         from advisor.placement.reservation_store import open_reservations
 
         if not self._checked:
             check(engine)
             self._checked = True
         cluster = self.cluster()
-        return open_reservations(engine, cluster, self.now_us()) if cluster else []
+        if not cluster:
+            return [], []
+        return open_reservations(engine, cluster, self.now_us()), open_slots(engine, cluster, self.now_us())
 
     def _fail(self, problem: str) -> None:
         self._failures.inc()

@@ -78,8 +78,8 @@ class Source:
     def reservations_for(self, prioritizer: Prioritizer) -> ReservationPoller:
         """Read reservations for a prioritizer from now on."""
         serving = prioritizer.serving
-        take = prioritizer.reservations.take
-        return ReservationPoller(self.store, lambda: serving.cluster, serving.now_us, take, serving.metrics)
+        take, slots = prioritizer.reservations.take, prioritizer.slots.take
+        return ReservationPoller(self.store, lambda: serving.cluster, serving.now_us, take, serving.metrics, slots)
 
 
 @dataclass(frozen=True, slots=True)

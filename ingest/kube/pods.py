@@ -20,13 +20,14 @@ KOORDINATOR_CLASS = "koordinator.sh/qosClass"
 GANG_NAMES = (
     *("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "scheduling.x-k8s.io/pod-group"),
     *("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name"),
-    "gang.scheduling.koordinator.sh/name",
+    *("gang.scheduling.koordinator.sh/name", "kueue.x-k8s.io/pod-group-name", "jobset.sigs.k8s.io/jobset-name"),
 )
-"""Labels or annotations that name the group: Volcano, scheduler-plugins new and old, Koordinator."""
+"""Labels or annotations that name the group: Volcano, scheduler-plugins new and old, Koordinator, Kueue, JobSet."""
 GANG_MINIMA = (
     "scheduling.volcano.sh/group-min-member",
     "pod-group.scheduling.sigs.k8s.io/min-available",
     "gang.scheduling.koordinator.sh/min-available",
+    "kueue.x-k8s.io/pod-group-total-count",
 )
 """Labels or annotations that say how many pods the group needs; else only its PodGroup does, which is not read."""
 GANG_DIGITS = 9

@@ -174,6 +174,8 @@ def _requests(folder: Path) -> Iterator[Target]:
     runs = {"container": "web-1", "resources": {"cpu": {"use": 0.5}}, "move_to": "n1", "hours": 2}
     told = {"uid": "u", "node": "n0", "app": "web", "best_effort": False, "age_us": 5, "group": "g", "team": "t"}
     decide = {"version": 1, "steps": [1, 2]}
+    member = {"name": "w", "app": "web", "count": 2, "cpu_cores": 1.5, "devices": 1}
+    gang = {"gang": "g", "members": [member], "topology": {"level": "rack", "mode": "preferred"}, "dry_run": True}
     asked: dict[str, tuple[FastAPI, list[bytes]]] = {
         "/extender/prioritize": (schedulers, _golden("prioritize-*.request.json")),
         "/extender/filter": (schedulers, _golden("prioritize-*.request.json")),
@@ -183,6 +185,8 @@ def _requests(folder: Path) -> Iterator[Target]:
         "/admission": (webhook, [review()]),
         "/v1/scores": (people, [orjson.dumps(score)]),
         "/v1/quotes": (people, [orjson.dumps(new), orjson.dumps(runs)]),
+        "/v1/gangs": (people, [orjson.dumps(gang)]),
+        "/v1/gangs/a1/renew": (people, [orjson.dumps({"bound": [{"uid": "u", "node": "n0"}], "failed": ["v"]})]),
         "/v1/plans/p1/approve": (people, [orjson.dumps(decide)]),
         "/v1/plans/p1/reject": (people, [orjson.dumps({"version": 1, "reason": "why"})]),
         "/v1/plans/p1/export": (people, [orjson.dumps({"version": 1, "form": "plain"})]),

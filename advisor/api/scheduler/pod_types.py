@@ -69,8 +69,13 @@ def offer_to(pod: Object, uid: str, names: Sequence[str]) -> Offer:
     return Offer(pending, uid, names, group, meta.namespace, made_of, advice if advice and is_advice(advice) else "")
 
 
-LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
-"""Of the coscheduling plugin, the older name last."""
+LABELS = (
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "kueue.x-k8s.io/pod-group-name",
+    "jobset.sigs.k8s.io/jobset-name",
+)
+"""Of the coscheduling plugin, the older name last, then of Kueue and JobSet."""
 ANNOTATIONS = (
     "scheduling.k8s.io/group-name",
     "scheduling.volcano.sh/group-name",
@@ -82,7 +87,8 @@ ANNOTATIONS = (
 def group_of(pod: Object) -> str:
     """Namespace and name of the pod's group; empty for none.
 
-    Source: Kubernetes' PodSpec.schedulingGroup, else labels of coscheduling, annotations of Volcano and Koordinator.
+    Source: Kubernetes' PodSpec.schedulingGroup, else labels of coscheduling, Kueue and JobSet, annotations of
+    Volcano and Koordinator.
     """
     name = _stated(pod) or _first(pod.metadata)
     return f"{pod.metadata.namespace}/{name}" if name else ""

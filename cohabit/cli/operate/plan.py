@@ -1,4 +1,4 @@
-"""`cohabit plan`: create, list, show, approve, reject, export, outcomes, freeze, unfreeze, reproduce."""
+"""`cohabit plan`: create, list, show, approve, reject, export, outcomes, freeze, unfreeze, reproduce, gang."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from cohabit.cli.admin.token import local_name
+from cohabit.cli.operate.gang import gang_command
 from cohabit.terminal.console import console
 from cohabit.terminal.db import checked
 from cohabit.terminal.options import LakeOption, reports_blindness, reports_errors, settings
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from cohabit.plans.create import Sources
 
 plan_app = typer.Typer(no_args_is_help=True, help="Draft, review, approve and export remediation plans.")
+plan_app.command("gang")(gang_command)
 FORMS = ("evictions", "migration-jobs", "plain")
 Name = Annotated[str, typer.Argument(help="Name of a plan, as `cohabit plan list` lists them.")]
 Seen = Annotated[

@@ -175,7 +175,7 @@ def run_serve(
     own = settings.advisor
     _refuse_open_host(own)
     from cohabit.cli.admin.token import local_name
-    from cohabit.server.assembly import bill_office_in, office_in
+    from cohabit.server.assembly import bill_office_in, office_in, store_in
     from cohabit.server.main import Front, Listening, SchedulerListener, run
     from cohabit.server.peer_discovery import others
 
@@ -196,11 +196,12 @@ def run_serve(
     own_settings = settings.model_copy(update=meant)
     deciding = office_in(own_settings, serving.now_us, local_name())
     billing = bill_office_in(own_settings, serving.now_us, local_name())
-    with _guarding(settings, serving) as (guard, entrance), deciding as office, billing as bills:
+    kept = store_in(own_settings)
+    with _guarding(settings, serving) as (guard, entrance), deciding as office, billing as bills, kept as store:
         run(
             serving,
             source,
-            Front(own.port if port is None else port, entrance, str(own.host), guard, office, bills),
+            Front(own.port if port is None else port, entrance, str(own.host), guard, office, bills, store),
             SchedulerListener(
                 port=schedulers_at,
                 host=str(own.scheduler_host),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from advisor.api.http.openapi import WHY
 from advisor.api.scheduler.admission import create_admission_app
 from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.database.engine import open_store
+from advisor.gangs.gang_costs import exact_costs
+from advisor.gangs.gang_desk import GangDesk
 from advisor.placement.prioritizer import Prioritizer
 from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.billing.bill_offices import bill_office
@@ -87,8 +90,10 @@ def described(app: FastAPI) -> dict[str, dict[str, list[str]]]:
 
 @pytest.mark.long
 def test_the_listener_for_people_answers_as_described(process: Process, bureau: Bureau, tmp_path: Path) -> None:
-    bills = bill_office(bureau.store, tmp_path)
-    found = held(create_app(process.made_ready().serving, office=bureau.office, bills=bills))
+    bills, serving = bill_office(bureau.store, tmp_path), process.made_ready().serving
+    costs = partial(exact_costs, serving.scorer)
+    gangs = GangDesk(bureau.store, lambda: serving.snapshot, lambda: None, costs, serving.now_us)
+    found = held(create_app(serving, office=bureau.office, bills=bills, gangs=gangs))
 
     assert not found.failures, "\n".join(found.failures)
     assert min(found.requests[f"POST /v1/{of}"] for of in ("scores", "quotes")) > EXAMPLES
@@ -127,6 +132,12 @@ def test_every_status_that_a_route_answers_is_described(process: Process, guardi
         "/v1/capacity/forecast": {"get": ["200", "503"]},
         "/v1/capacity/purchases": {"get": ["200", "503"]},
         "/v1/capacity/what-if": {"get": ["200", "503"]},
+        "/v1/gangs": {
+            "get": ["200", "503"],
+            "post": ["200", "400", "408", "409", "413", "422", "503"],
+        },
+        "/v1/gangs/{id}": {"delete": ["200", "404", "422", "503"]},
+        "/v1/gangs/{id}/renew": {"post": ["200", "400", "404", "408", "409", "413", "422", "503"]},
         "/v1/budgets": {"get": ["200", "403", "404", "422", "503"]},
         "/v1/prices": {"get": ["200", "503"]},
         "/v1/statements": {"get": ["200", "403", "503"]},

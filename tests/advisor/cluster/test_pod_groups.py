@@ -105,6 +105,8 @@ def test_old_groups_are_forgotten_and_memory_is_bounded(monkeypatch: pytest.Monk
         (Object(Metadata(labels={"scheduling.x-k8s.io/pod-group": "train"}, namespace="ml")), "ml/train"),
         (Object(Metadata(annotations={"scheduling.k8s.io/group-name": "job-1"})), "default/job-1"),
         (Object(Metadata(annotations={"gang.scheduling.koordinator.sh/name": "g"})), "default/g"),
+        (Object(Metadata(labels={"kueue.x-k8s.io/pod-group-name": "g"})), "default/g"),
+        (Object(Metadata(labels={"jobset.sigs.k8s.io/jobset-name": "g"})), "default/g"),
         (Object(spec=Raw(b'{"schedulingGroup": {"podGroupName": "workers"}}')), "default/workers"),
         (Object(spec=Raw(b'{"schedulingGroup": {"podGroupName": null}}')), ""),
         (Object(spec=Raw(b'{"schedulingGroup": 7}')), ""),

@@ -260,6 +260,8 @@ def test_extended_resources_and_huge_pages_are_published_by_name() -> None:
         {"labels": {"scheduling.x-k8s.io/pod-group": "train"}},
         {"labels": {"pod-group.scheduling.sigs.k8s.io": "train"}},
         {"annotations": {"gang.scheduling.koordinator.sh/name": "train"}},
+        {"labels": {"kueue.x-k8s.io/pod-group-name": "train"}},
+        {"labels": {"jobset.sigs.k8s.io/jobset-name": "train"}},
     ],
 )
 def test_a_gang_is_found_whoever_schedules_it(named: dict[str, Any]) -> None:
@@ -274,6 +276,7 @@ def test_a_gang_is_found_whoever_schedules_it(named: dict[str, Any]) -> None:
     [
         ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "4"}}, 4),
         ({"labels": {"pod-group.scheduling.sigs.k8s.io/min-available": "4"}}, 4),
+        ({"annotations": {"kueue.x-k8s.io/pod-group-total-count": "4"}}, 4),
         ({"annotations": {"scheduling.volcano.sh/group-min-member": "4"}}, 4),
         ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "most"}}, None),
         ({"annotations": {"gang.scheduling.koordinator.sh/min-available": "-1"}}, None),
