@@ -23,9 +23,11 @@ from advisor.api.scheduler.scheduler_app import create_scheduler_app
 from advisor.database.engine import open_store
 from advisor.gangs.gang_costs import exact_costs
 from advisor.gangs.gang_desk import GangDesk
+from advisor.placement.model_state import Serving
 from advisor.placement.prioritizer import Prioritizer
 from tests.advisor.api.http.test_auth_middleware import Guarded
 from tests.advisor.billing.bill_offices import bill_office
+from tests.advisor.capacity.published_reports import publish_all
 from tests.advisor.plans.offices import Bureau
 from tests.advisor.processes import Process, new_process
 
@@ -88,12 +90,16 @@ def described(app: FastAPI) -> dict[str, dict[str, list[str]]]:
     return {path: {m: sorted(of["responses"]) for m, of in methods.items()} for path, methods in paths.items()}
 
 
+def gang_desk(serving: Serving, bureau: Bureau) -> GangDesk:
+    costs = partial(exact_costs, serving.scorer)
+    return GangDesk(bureau.store, lambda: serving.snapshot, lambda: None, costs, serving.now_us)
+
+
 @pytest.mark.long
 def test_the_listener_for_people_answers_as_described(process: Process, bureau: Bureau, tmp_path: Path) -> None:
     bills, serving = bill_office(bureau.store, tmp_path), process.made_ready().serving
-    costs = partial(exact_costs, serving.scorer)
-    gangs = GangDesk(bureau.store, lambda: serving.snapshot, lambda: None, costs, serving.now_us)
-    found = held(create_app(serving, office=bureau.office, bills=bills, gangs=gangs))
+    publish_all(serving.snapshots, serving.now_us())
+    found = held(create_app(serving, office=bureau.office, bills=bills, gangs=gang_desk(serving, bureau)))
 
     assert not found.failures, "\n".join(found.failures)
     assert min(found.requests[f"POST /v1/{of}"] for of in ("scores", "quotes")) > EXAMPLES
@@ -113,7 +119,9 @@ def test_behind_the_gate_answers_are_as_described_and_a_token_is_not_ignored(
     process: Process, guarding: Guarded, bureau: Bureau, tmp_path: Path
 ) -> None:
     bills = bill_office(bureau.store, tmp_path)
-    app = create_app(process.made_ready().serving, guarding.guard, office=bureau.office, bills=bills)
+    serving = process.made_ready().serving
+    publish_all(serving.snapshots, serving.now_us())
+    app = create_app(serving, guarding.guard, office=bureau.office, bills=bills, gangs=gang_desk(serving, bureau))
 
     found = held(app, {"Authorization": f"Bearer {guarding.token('admin')}"})  # whom every route lets in
 

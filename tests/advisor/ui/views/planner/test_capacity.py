@@ -7,88 +7,15 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from advisor.capacity.capacity_reports import (
-    ChangeOutcome,
-    CostChange,
-    DaysUntilFull,
     ForecastReport,
-    PeriodShortage,
-    PlannedOrder,
-    PoolForecast,
     PublishedPurchase,
-    PublishedWhatIf,
-    SeriesPoint,
     read_capacity_report,
     write_capacity_report,
 )
-from advisor.capacity.offer_file import OfferReport, write_offers
-from advisor.capacity.offers import NodeOffer
 from advisor.ui.views.planner.fan_chart import HEIGHT, WIDTH, fan_chart
+from tests.advisor.capacity.published_reports import HOUR_US, plan, publish_all, series
 from tests.advisor.ui.bench import Bench, bench
 from tests.advisor.ui.visits import Visit, visiting
-
-HOUR_US = 3600 * 10**6
-
-
-def point(hour: int, low: float, middle: float, high: float) -> SeriesPoint:
-    return SeriesPoint(at_us=hour * HOUR_US, low=low, middle=middle, high=high)
-
-
-def series(pool: str = "std", capacity: float | None = 200.0) -> PoolForecast:
-    return PoolForecast(
-        pool=pool,
-        resource="cpu",
-        kind="request",
-        unit="cores",
-        model="MSTL",
-        capacity=capacity,
-        measured=48,
-        past=tuple(point(hour, 100 + hour, 100 + hour, 100 + hour) for hour in range(48)),
-        future=tuple(point(hour, 90 + hour, 100 + hour, 120 + hour) for hour in range(48, 96)),
-        peak_p50=195.0,
-        peak_p95=215.5,
-        full=DaysUntilFull(low=1.2, middle=2.1, high=None),
-    )
-
-
-def forecast(now_us: int) -> ForecastReport:
-    said = ("requests grow by 3 % a month, said eve",)
-    return ForecastReport(
-        cluster="shop", at_us=now_us - HOUR_US, created_us=now_us, horizon_h=48, inputs=said, series=(series(),)
-    )
-
-
-def plan(now_us: int) -> PublishedPurchase:
-    dates = {"order_by": "2027-01-04", "deliver_by": "2027-02-15"}
-    return PublishedPurchase(
-        cluster="shop",
-        created_us=now_us,
-        unit="EUR",
-        risk=0.05,
-        risk_stated=0.04,
-        orders=(PlannedOrder(sku="m-large", count=12, rack="r1", cost=14_400.0, **dates),),
-        cost=3_600.0,
-        outlay=14_400.0,
-        bound=3_500.0,
-        packed=True,
-        unplaced=0,
-        periods=(PeriodShortage(starts="2027-02-01", pods=410, short=7, incurable=3),),
-        binding=("rack power in zone b binds: 1 kW more is worth 310 EUR a month",),
-        changes=(CostChange(change="demand +10 %", cost=4_000.0, short=0),),
-    )
-
-
-def what_if(now_us: int) -> PublishedWhatIf:
-    unplanned = ChangeOutcome(
-        change="no change", short=3, first_short="2027-02-01", cost=None, outlay=0.0, machines={}, left=0
-    )
-    grown = ChangeOutcome(
-        change="grow:30", short=90, first_short="2027-01-01", cost=9_000.0, outlay=36_000.0, machines={"m-large": 30},
-        left=1,
-    )  # fmt: skip
-    return PublishedWhatIf(
-        cluster="shop", created_us=now_us, unit="EUR", from_month="2027-01-01", to_month="2027-03-01", paths=1,
-        changes=(unplanned, grown),
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -99,20 +26,8 @@ def bench_(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 @pytest.fixture
 def planned(bench_: Bench) -> Bench:
-    folder, now_us = bench_.serving.snapshots, bench_.bureau.now_us
-    write_capacity_report(folder, forecast(now_us))
-    write_capacity_report(folder, plan(now_us))
-    write_capacity_report(folder, what_if(now_us))
-    found = [offer("n1", 3.5, now_us), offer("n2", 8.0, now_us)]
-    write_offers(folder, OfferReport("shop", now_us, now_us, tuple(found)))
+    publish_all(bench_.serving.snapshots, bench_.bureau.now_us)
     return bench_
-
-
-def offer(node: str, cores: float, now_us: int) -> NodeOffer:
-    return NodeOffer(
-        node=node, pool="std", resource="cpu", horizon_s=3600, risk=0.05, offered=cores, total=cores, peak=10.0,
-        capacity=23.0, booked=0.0, bound_by="peak", reason="residents need the rest",
-    )  # fmt: skip
 
 
 def test_before_anything_is_published_the_page_says_what_to_run(visit: Visit, bench_: Bench) -> None:
