@@ -56,10 +56,10 @@ class GrowingApp:
 
 
 APPS = (
-    GrowingApp("web", "shop", "LS", 2.0, 4.0, 54, 0.02, 0.5),
-    GrowingApp("cart", "shop", "LS", 1.0, 4.0, 32, 0.02, 0.6),
-    GrowingApp("search", "search", "LS", 4.0, 16.0, 19, 0.01, 0.7),
-    GrowingApp("ads", "ads", "LS", 2.0, 8.0, 16, 0.03, 0.7),
+    GrowingApp("web", "shop", "LS", 2.0, 4.0, 57, 0.02, 0.5),
+    GrowingApp("cart", "shop", "LS", 1.0, 4.0, 34, 0.02, 0.6),
+    GrowingApp("search", "search", "LS", 4.0, 16.0, 20, 0.01, 0.7),
+    GrowingApp("ads", "ads", "LS", 2.0, 8.0, 18, 0.03, 0.7),
     GrowingApp("database", "platform", "LS", 4.0, 24.0, 8, 0.0, 1.0),
     GrowingApp("reports", "finance", "BE", 2.0, 8.0, 16, 0.01, 1.0),
 )

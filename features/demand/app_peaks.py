@@ -60,6 +60,13 @@ class AppPeaks:
         peaks = {name: _peak(found) for name, found in sizes.items()}
         return np.array([peaks.get(name, np.nan) for name in apps.to_pylist()], np.float64)
 
+    def largest(self, apps: pa.Array) -> Floats:
+        """(k,) cores or bytes that a container of each app used at most in any minute; NaN without any minute."""
+        most: dict[str, int] = {}
+        for name, size in self._minutes:
+            most[name] = max(size, most.get(name, size))
+        return np.array([RATIO ** most[name] if name in most else np.nan for name in apps.to_pylist()], np.float64)
+
 
 def _peak(found: list[tuple[int, int]]) -> float:
     size, number = np.array(found).T

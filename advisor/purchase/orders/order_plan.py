@@ -11,11 +11,12 @@ from advisor.purchase.instance import Floats, Instance, Ints, MachineTypes
 from advisor.purchase.orders.case_packing import (
     WHOLE,
     PackedCase,
-    completed,
+    best_completed,
     let_short,
     nothing_packed,
     packed_alone,
     packed_by,
+    worst_short,
 )
 from advisor.purchase.orders.integer_program import Solution
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
@@ -231,7 +232,7 @@ def _with_fewer(problem: OrderProblem, found: _Found, at: int, machines: int) ->
         if one.case.period < line.serves:
             packed.append(one)
             continue
-        starts = (completed(standing, start) for start in (one, nothing_packed(one.case)))
+        starts = (best_completed(standing, start) for start in (one, nothing_packed(one.case)))
         new = next((new for new in starts if new.short.sum() <= one.short.sum()), None)
         if new is None:
             return None
@@ -246,7 +247,7 @@ def _at_once(problem: OrderProblem, cases: list[Case], known: Patterns, until: f
         return None
     lines = _lines(program, solution.value)
     standing = with_orders(problem, lines)
-    packed = [completed(standing, packed_by(program, at, case, solution.value)) for at, case in enumerate(cases)]
+    packed = [best_completed(standing, packed_by(program, at, case, solution.value)) for at, case in enumerate(cases)]
     return _Found(lines, packed, solution.bound, fewest)
 
 
@@ -314,10 +315,12 @@ def _solved(
 
 
 def _bound(problem: OrderProblem, packed: Sequence[PackedCase], until: float) -> float:
-    """The bound of packing in parts, with as many pods short as the plan has."""
-    relaxed = written(problem, [one.case for one in packed], packs_in_parts)
+    """The bound of packing in parts, with as many pods short in each case as in the worst one of its month."""
+    relaxed, worst = written(problem, [one.case for one in packed], packs_in_parts), worst_short(packed)
     for one, short in zip(packed, relaxed.short, strict=True):
-        let_short(relaxed, short, one.short.astype(float))
+        if most := worst[one.case.path, one.case.period]:
+            let_short(relaxed, short, one.case.pods.astype(float))
+            relaxed.program.limit(short, 1.0, -np.inf, float(most))
     return relaxed.program.solve(until - monotonic()).bound
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.purchase.instance import Flags, Floats, Ints
-from advisor.purchase.orders.case_packing import completed, least_short, nothing_packed, packed_alone
+from advisor.purchase.orders.case_packing import best_completed, least_short, nothing_packed, packed_alone
 from advisor.purchase.orders.order_plan import OrderPlan, Patterns, patterns_of, planned, with_orders
 from advisor.purchase.orders.order_problem import Case, OrderProblem, cases_of
 from advisor.purchase.orders.order_program import Packing, choices_of, packs_by, written
@@ -205,7 +205,7 @@ class _Packs:
             return True
         if any((case.pods >= one).all() for one in self.other[where]):
             return False
-        fits = not completed(self.standing, nothing_packed(case)).short.any() or (
+        fits = not best_completed(self.standing, nothing_packed(case)).short.any() or (
             not least_short(self.standing, case, LEAST_SECONDS) and self._by_program(case)
         )
         (self.fitting if fits else self.other)[where].append(case.pods)

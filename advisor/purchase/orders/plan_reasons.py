@@ -1,11 +1,12 @@
 """Why a plan of orders is as it is: what binds and what one more is worth, and plans of other demand or prices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from advisor.purchase.orders.order_plan import NoOrdersInTime, OrderPlan, Patterns, patterns_of, planned
+from advisor.purchase.orders.case_packing import worst_short
+from advisor.purchase.orders.order_plan import NoOrdersInTime, OrderPlan, Patterns, cost_of, patterns_of, planned
 from advisor.purchase.orders.order_problem import OrderProblem, cases_of
 from advisor.purchase.orders.order_program import packs_by, written
 
@@ -91,15 +92,33 @@ def binding(problem: OrderProblem, plan: OrderPlan, patterns: Patterns, seconds:
     return sorted((one for one in rows if one.price > WORTH_SHOWING), key=lambda one: -one.price)
 
 
-def runner_up(problem: OrderProblem, plan: OrderPlan, patterns: Patterns, seconds: float) -> Alternative | None:
-    """The cheapest plan without one of the SKUs that are ordered; None where none is ordered, or found in time."""
-    types, worlds = problem.of.types, dict[str, OrderProblem]()
-    for machine in sorted({one.machine for one in plan.lines}):
-        most = np.where(np.arange(len(types.name)) == machine, 0, types.most)
-        without = problem.of._replace(types=types._replace(most=most))
-        worlds[f"without {types.name[machine]}"] = problem._replace(of=without)
-    found = alternatives(plan, worlds, patterns, seconds, lambda _: None)
-    return min(found, key=lambda one: (one.short, one.cost), default=None)
+def runner_up(
+    problem: OrderProblem, plan: OrderPlan, patterns: Patterns, seconds: float
+) -> tuple[OrderPlan, Alternative | None]:
+    """The cheapest plan without one of the SKUs that are ordered; None where none is ordered, or found in time.
+
+    Also the plan: one that is cheaper without a SKU, and leaves no more pods short in any month, takes its place.
+    """
+    types, best = problem.of.types, dict[str, OrderPlan]()
+    for again in (False, True):
+        worlds = dict[str, OrderProblem]()
+        for machine in sorted({one.machine for one in plan.lines}):
+            most = np.where(np.arange(len(types.name)) == machine, 0, types.most)
+            without = problem.of._replace(types=types._replace(most=most))
+            worlds[f"without {types.name[machine]}"] = problem._replace(of=without)
+        best = dict(_others(plan, worlds, patterns, seconds / 2, lambda _: None))
+        better = min((one for one in best.values() if _betters(one, plan)), key=lambda one: one.cost, default=None)
+        if again or better is None:
+            break
+        plan = better._replace(bound=plan.bound, exact=plan.exact, fewest=plan.fewest)
+    rows = [_row(problem, name, one) for name, one in best.items()]
+    return plan, min(rows, key=lambda one: (one.short, one.cost), default=None)
+
+
+def _betters(one: OrderPlan, plan: OrderPlan) -> bool:
+    """Whether a plan of the same cases costs less and leaves no more pods short in the worst case of any month."""
+    before, after = worst_short(plan.cases), worst_short(one.cases)
+    return one.cost < plan.cost - 1e-9 and all(short <= before[key] for key, short in after.items())
 
 
 def other_worlds(problem: OrderProblem, plan: OrderPlan) -> dict[str, OrderProblem]:
@@ -135,7 +154,16 @@ def alternatives(
     Where patterns are not all there are, neither can be decided of a full site: one as near its bound as the plan
     stays.
     """
-    found = []
+    return [_row(worlds[name], name, one) for name, one in _others(plan, worlds, patterns, seconds, progress)]
+
+
+def _others(
+    plan: OrderPlan,
+    worlds: dict[str, OrderProblem],
+    patterns: Patterns,
+    seconds: float,
+    progress: Callable[[str], None],
+) -> Iterator[tuple[str, OrderPlan]]:
     for name, problem in worlds.items():
         progress(name)
         pairs = pairs_of(plan)
@@ -147,13 +175,21 @@ def alternatives(
         within = DECIDED_WITHIN if patterns.complete else max(DECIDED_WITHIN, plan.gap)
         if other.gap > within or (patterns.complete and not other.fewest):
             continue
-        machines = np.bincount(
-            [one.machine for one in other.lines],
-            [one.machines for one in other.lines],
-            minlength=len(problem.of.types.name),
-        )
-        found.append(Alternative(name, other.cost, other.short, tuple(int(one) for one in machines)))
-    return found
+        same = _same_orders(problem, plan) if name.startswith(("price", "demand -")) else None
+        better = same is not None and (plan.short, same) < (other.short, other.cost)
+        yield name, plan._replace(cost=same) if better and same is not None else other
+
+
+def _row(problem: OrderProblem, name: str, plan: OrderPlan) -> Alternative:
+    of, count = [one.machine for one in plan.lines], [one.machines for one in plan.lines]
+    machines = np.bincount(of, count, minlength=len(problem.of.types.name))
+    return Alternative(name, plan.cost, plan.short, tuple(int(one) for one in machines))
+
+
+def _same_orders(problem: OrderProblem, plan: OrderPlan) -> float | None:
+    """What a plan's own orders cost in another world; None where they exceed its budget."""
+    outlay = sum(float(problem.terms.outlay[one.machine]) * one.machines for one in plan.lines)
+    return cost_of(problem, plan.lines) if outlay <= problem.limits.budget else None
 
 
 def _spent(problem: OrderProblem, plan: OrderPlan) -> list[float]:

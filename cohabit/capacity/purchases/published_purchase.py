@@ -49,13 +49,13 @@ def published_purchase(
                 rack=f"{one.rack} ({one.zone})",
                 order_by=str(one.order_by),
                 deliver_by=str(one.deliver_by),
-                cost=one.price * one.machines,
+                cost=round(one.price * one.machines, 2),
             )
             for one in report.orders
         ),
-        cost=report.cost,
-        outlay=report.outlay,
-        bound=report.bound,
+        cost=round(report.cost, 2),
+        outlay=round(report.outlay, 2),
+        bound=round(report.bound, 2),
         packed=report.packed,
         unplaced=max(short.values(), default=0),
         periods=tuple(
@@ -63,7 +63,7 @@ def published_purchase(
             for month, count in zip(inputs.months, pods, strict=True)
         ),
         binding=tuple(report.binding),
-        changes=tuple(CostChange(change=one.name, cost=one.cost, short=one.short) for one in others),
+        changes=tuple(CostChange(change=one.name, cost=round(one.cost, 2), short=one.short) for one in others),
     )
 
 
@@ -91,8 +91,8 @@ def published_what_if(
                 change=one.change,
                 short=one.short,
                 first_short=str(one.first_short) if one.first_short else None,
-                cost=one.cost,
-                outlay=one.outlay,
+                cost=None if one.cost is None else round(one.cost, 2),
+                outlay=round(one.outlay, 2),
                 machines={sku.name: n for sku, n in zip(inputs.skus, one.machines, strict=False) if n},
                 left=one.left,
             )

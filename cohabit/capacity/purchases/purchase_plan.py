@@ -115,6 +115,9 @@ def purchase_report(
     if len(inputs.paths) > 1:
         by_risk = planned_at_risk(problem, risk, FOR_PLAN * seconds, progress, patterns=patterns)
     plan = by_risk.plan if by_risk else planned(problem, pairs, FOR_PLAN * seconds, patterns)
+    progress("runner-up")
+    better, second = runner_up(problem, plan, patterns, FOR_RUNNER_UP * seconds)
+    plan = plan if by_risk else better
     progress("checking every pod's place")
     if faults := plan_faults(problem, plan, pairs_of(plan)):
         raise CohabitError(
@@ -122,8 +125,6 @@ def purchase_report(
         )
     progress("what binds")
     limits = binding(problem, plan, patterns, 0.05 * seconds)
-    progress("runner-up")
-    second = runner_up(problem, plan, patterns, FOR_RUNNER_UP * seconds)
     rest = 1.0 - FOR_PATTERNS - FOR_PLAN - FOR_RUNNER_UP - (FOR_BANDS if by_risk else 0.0)
     worlds = other_worlds(problem, plan)
     other = alternatives(plan, worlds, patterns, rest * seconds, progress)

@@ -64,6 +64,7 @@ class PurchaseStart:
         rows: lines of each of `FILES` below its header.
         pods: counted by what they request.
         by_use: counted by what their app's pods use, as they request nothing.
+        by_few: of these, whose apps were measured in few minutes.
         unknown: pods that request nothing, of apps that were not measured; no shape counts them.
         everywhere: pods of DaemonSets, whose requests are taken off the nodes.
         nodes: counted with cores and memory.
@@ -74,6 +75,7 @@ class PurchaseStart:
     rows: dict[str, Rows]
     pods: int
     by_use: int
+    by_few: int
     unknown: int
     everywhere: int
     nodes: int
@@ -180,8 +182,8 @@ def purchase_start(
     everywhere = np.array([str(owner or "").startswith(EVERYWHERE) for owner in pods["owner"].to_pylist()], bool)
     sizes = _pod_sizes(pods)
     asked: Flags = np.asarray(sizes.any(axis=1))
-    used = _sizes_by_use(lake, at, pods, nodes) * ~asked[:, None]
-    sizes += used
+    used, few = _sizes_by_use(lake, at, pods, nodes)
+    sizes += used * ~asked[:, None]
     own = sizes.any(axis=1) & ~everywhere
     if not own.any():
         raise CohabitError(
@@ -199,6 +201,7 @@ def purchase_start(
         rows=machines | _demand(sizes[own], prod[own], np.array(pods["app"].to_pylist(), object)[own], months, growth),
         pods=int((own & asked).sum()),
         by_use=int((own & ~asked).sum()),
+        by_few=int((own & ~asked & few).sum()),
         unknown=int((~own & ~everywhere).sum()),
         everywhere=int(everywhere.sum()),
         nodes=len(room),
@@ -250,18 +253,23 @@ def _pod_sizes(pods: pa.Table) -> Ints:
     return np.column_stack([np.ceil(cpu * 1_000 - 1e-6), np.ceil(memory / MIB), whole, part]).astype(np.int64)
 
 
-def _sizes_by_use(lake: Lake, at: datetime, pods: pa.Table, nodes: pa.Table) -> Ints:
-    """(k, 4) what each one's app uses at most in 99 of 100 minutes of the day before; 0 where too few were measured."""
+def _sizes_by_use(lake: Lake, at: datetime, pods: pa.Table, nodes: pa.Table) -> tuple[Ints, Flags]:
+    """(k, 4) what each one's app uses at most in 99 of 100 minutes of the day before, and (k,) where these are few.
+
+    Of few minutes it is the most in any; 0 where none was measured.
+    """
     rows = lake.read("node_state", at - DAY, at + TICK, ["cluster", "node", "app", *USED.values()])
     rows = rows.filter(pc.equal(rows["cluster"], nodes["cluster"][0]))
     node = pc.index_in(rows["node"], value_set=nodes["node"].combine_chunks())
     on = np.asarray(pc.fill_null(node, nodes.num_rows), np.int64)
-    found = list[Floats]()
+    found, few = list[Floats](), np.zeros(pods.num_rows, bool)
     for (name, whole), scale in zip(_node_sizes(nodes).items(), (1_000, 1 / MIB), strict=True):
-        peaks = AppPeaks()
+        peaks, apps = AppPeaks(), pods["app"].combine_chunks()
         peaks.add(rows["app"], rows[USED[name]], np.append(whole, np.nan)[on])
-        found.append(np.nan_to_num(np.ceil(scale * peaks.of(pods["app"].combine_chunks()))))
-    return np.column_stack([*found, *np.zeros((2, pods.num_rows))]).astype(np.int64)
+        rarely = peaks.of(apps)
+        few |= ~np.isfinite(rarely) & np.isfinite(peaks.largest(apps))
+        found.append(np.nan_to_num(np.ceil(scale * np.where(np.isfinite(rarely), rarely, peaks.largest(apps)))))
+    return np.column_stack([*found, *np.zeros((2, pods.num_rows))]).astype(np.int64), few
 
 
 def _shapes(sizes: Ints, prod: Flags) -> list[tuple[int, ...]]:

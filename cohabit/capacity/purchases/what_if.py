@@ -131,7 +131,7 @@ def _part(inputs: PurchaseInputs, text: str, words: Sequence[str]) -> Floats:
 
 
 def _lost(inputs: PurchaseInputs, text: str, zone: str) -> OrderProblem:
-    """Racks of a zone hold nothing, and take nothing."""
+    """Racks of a zone hold nothing, and take nothing; what is left need not survive another loss."""
     if all(rack.zone != zone for rack in inputs.racks):
         _index(text, "zone", zone, sorted({rack.zone for rack in inputs.racks}))
     gone = np.array([rack.zone == zone for rack in inputs.racks])
@@ -148,9 +148,7 @@ def _lost(inputs: PurchaseInputs, text: str, zone: str) -> OrderProblem:
         units=racks.units[kept],
         ports=racks.ports[kept],
     )
-    demand = problem.demand
-    if len(domains) == 1:
-        demand = demand._replace(protected=np.zeros_like(demand.protected))
+    demand = problem.demand._replace(protected=np.zeros_like(problem.demand.protected))
     return problem._replace(racks=left, standing=problem.standing[:, kept], demand=demand)
 
 

@@ -69,7 +69,8 @@ def inputs_command(
     start = purchase_start(opened, own.cluster, at, first, paths, bearable=bearable)
     written = write_start(out, start)
     console.print(
-        f"at {at:%Y-%m-%d %H:%M} UTC: {start.pods:,} pods by request, {start.by_use:,} by what their app uses, "
+        f"at {at:%Y-%m-%d %H:%M} UTC: {start.pods:,} pods by request, {start.by_use:,} by what their app uses ("
+        f"{start.by_few:,} of them by less than a day of minutes), "
         f"{start.everywhere:,} of DaemonSets, {start.unknown:,} unknown and left out; {start.nodes:,} nodes, "
         f"{start.unknown_nodes:,} of unknown size left out",
         soft_wrap=True,

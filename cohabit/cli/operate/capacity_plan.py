@@ -123,7 +123,7 @@ def _show(inputs: "PurchaseInputs", report: "PurchaseReport", risk: float) -> No
     where = "all pods" if report.risk is None else "all pods of the paths that it serves"
     console.print(
         f"amortised cost {report.cost:,.2f} over {months}, {least}; outlay {report.outlay:,.2f}; packed: "
-        f"{f'{worst:,} pods short in the worst month' if worst else where}, every place was checked "
+        f"{f'all but {worst:,} pods of the worst month' if worst else where}, every place was checked "
         f"({report.fingerprint})",
         soft_wrap=True,
     )

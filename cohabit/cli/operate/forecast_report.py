@@ -24,7 +24,7 @@ from cohabit.capacity.planner_files import read_events, read_pending
 from cohabit.capacity.published_forecast import published_forecast
 from cohabit.config.errors import CohabitError
 from cohabit.config.settings import Settings
-from cohabit.terminal.console import console, printable, show_table
+from cohabit.terminal.console import console, printable, show_amounts
 from cohabit.terminal.locations import existing_lake
 from features.metering.units import HOUR_US
 from models.demand.planner_inputs import NEVER, Event
@@ -33,6 +33,9 @@ MAX_SHOWN = 40
 """Rows of a table for people; the file has all."""
 MAX_DAYS = 366
 HOURS = {"h": 1, "d": 24, "w": 168}
+SERIES_COLUMNS = ("pool", "resource", "of", "last week", "P50", "P80", "P95", "by the past", "rule", "loss")
+WIDE = 116
+"""Columns of a terminal below which the rule and what the past alone says are left out; JSON has them."""
 SERIES_COLUMNS = ("pool", "resource", "of", "last week", "P50", "P80", "P95", "by the past", "rule", "loss")
 POOL_COLUMNS = ("pool", "resource", "capacity", "last week", "full in days", "80 %")
 CLASSES = {"class": "qos", "app": "app", "team": "team"}
@@ -108,24 +111,13 @@ def _show(cluster: str, past: DemandSeries, found: Forecasts, asked: Asked, opti
         soft_wrap=True,
     )
     if found.series:
-        columns = (
-            options.by,
-            "pool",
-            "resource",
-            "of",
-            "last week",
-            "P50",
-            "P80",
-            "P95",
-            "by the past",
-            "rule",
-            "loss",
-        )
-        rows = [_series_row(one) for one in found.series[:MAX_SHOWN]]
-        show_table(f"largest hour in the next {options.horizon}", columns, rows)
+        names = (options.by, *SERIES_COLUMNS)
+        shown = len(names) if console.width >= WIDE else len(names) - 3
+        rows = [_series_row(one)[:shown] for one in found.series[:MAX_SHOWN]]
+        show_amounts(f"largest hour in the next {options.horizon}", names[:shown], rows)
     if found.pools:
         pools = [_pool_row(one, asked) for one in found.pools[:MAX_SHOWN]]
-        show_table("days to full, by requests", (*POOL_COLUMNS, f"in {asked.days_ahead} d"), pools)
+        show_amounts("days to full, by requests", (*POOL_COLUMNS, f"in {asked.days_ahead} d"), pools)
     if (more := max(0, len(found.series) - MAX_SHOWN) + max(0, len(found.pools) - MAX_SHOWN)) > 0:
         console.print(f"{more:,} more rows: --json FILE has all")
     _show_inputs(asked)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.purchase.instance import NO_LIMIT, MachineTypes, Shapes, instance
-from advisor.purchase.orders.case_packing import completed, nothing_packed, packed_alone
+from advisor.purchase.orders.case_packing import best_completed, completed, nothing_packed, packed_alone
 from advisor.purchase.orders.order_plan import planned, with_orders
 from advisor.purchase.orders.order_problem import (
     Demand,
@@ -119,3 +119,21 @@ def test_no_patterns_at_all_still_place_what_fits() -> None:
     none = packs_by([np.empty((0, 20), np.int64)] * 3)
 
     assert not packed_alone(with_orders(problem, []), case, none, 0.2).short.any()
+
+
+def test_tight_cases_are_packed_by_products_where_best_fit_leaves_pods_short() -> None:
+    """173 pods of a planner's site, 380 of 384 cores: an exact search places all on twelve machines."""
+    cpu, memory = np.array([1, 2, 2, 4, 4]) * 1_000, np.array([4, 4, 8, 16, 24]) * 1_024
+    nothing, one = np.zeros(5, np.int64), np.ones(1, np.int64)
+    types = MachineTypes(("m",), one * 32_000, one * 131_072, one * 0, np.array([1.0]), one * 0)
+    problem = order_problem(
+        instance(Shapes(cpu, memory, nothing, nothing, nothing), types),
+        OrderTerms(types.price, one, one, one * 0, one * 0, one * 0, one * 0, one * 0, one * 0),
+        Racks(("r",), one * 0, ("zone",), one * 0, one * 0, np.zeros((1, 1), np.int64)),
+        np.full((1, 1, 1), 12),
+        Demand(np.array([[[42, 72, 21, 26, 12]]]), np.zeros(5, bool), np.ones(5, np.int64)),
+    )
+    case = nothing_packed(cases_of(problem, [(0, 0)])[0])
+
+    assert completed(problem, case).short.any()
+    assert not best_completed(problem, case).short.any()
