@@ -40,6 +40,11 @@ class Fullness:
     share: float | None
     slowed: Floats
 
+    @property
+    def slowed_now(self) -> float:
+        """Share of residents beyond the limit at the level that is in use."""
+        return float(np.interp(self.used, LEVELS, self.slowed))
+
 
 def bearable_fullness(scorer: ModelScorer, most_slowed: float, *, limit: float = LIMIT_SLOWDOWN) -> list[Fullness]:
     """How full nodes may be, by platform.

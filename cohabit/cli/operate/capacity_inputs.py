@@ -4,7 +4,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from cohabit.config.errors import CohabitError
@@ -106,10 +105,10 @@ def _bearable(own: "Settings", at: datetime, most_slowed: float) -> "Bearable":
             f"--most-slowed {most_slowed:g}: no platform has {MIN_RESIDENTS} latency-sensitive containers to judge by"
         )
     for one in found:
-        now = float(np.interp(one.used, LEVELS, one.slowed))
         console.print(
             f"{printable(one.platform)}: {one.nodes} nodes, {one.used:.0%} of cores in use; of {one.residents} "
-            f"latency-sensitive containers {now:.0%} are expected beyond 1.25, {one.slowed[-1]:.0%} on full nodes",
+            f"latency-sensitive containers {one.slowed_now:.0%} are expected beyond 1.25, on full nodes "
+            f"{one.slowed[-1]:.0%}",
             soft_wrap=True,
         )
         if one.share is None:

@@ -15,7 +15,7 @@ ScorerOf = Callable[[Snapshot], ModelScorer]
 
 
 def view() -> Snapshot:
-    return snapshot(24, residents=(2, 6), missing=0.0)
+    return snapshot(4, nodes=40, residents=(2, 6), missing=0.0)
 
 
 def test_fuller_nodes_slow_more_residents_and_a_larger_share_allows_fuller_nodes(scorer_of: ScorerOf) -> None:
